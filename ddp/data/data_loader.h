@@ -1,0 +1,78 @@
+// DataLoader: this rank's batches, one epoch after the other, made ahead of use by a thread.
+//
+//   DataLoader loader(dataset, sampler, {.batch_size = 64});
+//   for (int epoch = 0; epoch < 3; ++epoch)
+//     for (const Batch& batch : loader) Train(batch);   // each begin() starts the next epoch
+//
+// Epochs advance by themselves, so that forgetting to advance the sampler is impossible.
+// The prefetch thread works ahead up to a number of batches, across the end of the epoch; an
+// exception that a dataset throws there is thrown by the loop, at the batch it belongs to.
+// The dataset must outlive the loader. One thread uses a loader.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+
+#include "ddp/data/dataset.h"
+#include "ddp/data/sampler.h"
+
+namespace ddp {
+
+struct DataLoaderOptions {
+  int64_t batch_size = 1;  // of this rank
+  bool drop_last = false;  // leave out a last batch that is smaller
+  // Makes a batch of examples; by default Dataset::GetBatch does.
+  std::function<Batch(std::span<const Example>)> collate;
+  // How many batches are made ahead; 0: no thread, each is made when it is asked for.
+  int prefetch_batches = 8;
+  int64_t first_epoch = 0;
+};
+
+class DataLoader {
+ public:
+  // Throws std::invalid_argument for a batch size below 1, or larger than this rank's examples
+  // where drop_last would then leave no batch: the message has both numbers.
+  DataLoader(const Dataset& dataset, DistributedSampler sampler, DataLoaderOptions options);
+  ~DataLoader();
+
+  // Batches in an epoch.
+  int64_t num_batches() const;
+  // The epoch that begin() started last; the one that it will start first before that.
+  int64_t epoch() const;
+
+  // The next batch of the running epoch; nothing at its end. The first call, and the one after an
+  // end, start the next epoch.
+  std::optional<Batch> Next();
+
+  // For range-based for loops over one epoch.
+  class Iterator;
+  Iterator begin();
+  Iterator end();
+
+  // Seconds that Next() has waited for the prefetch thread, or spent making batches, in all.
+  double wait_seconds() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+// One pass over a loader, in the sense that range-based for needs.
+class DataLoader::Iterator {
+ public:
+  explicit Iterator(DataLoader* loader);  // null: the end
+  const Batch& operator*() const { return *batch_; }
+  Iterator& operator++();
+  bool operator!=(const Iterator& other) const {
+    return batch_.has_value() != other.batch_.has_value();
+  }
+
+ private:
+  DataLoader* loader_;
+  std::optional<Batch> batch_;
+};
+
+}  // namespace ddp

@@ -1,0 +1,32 @@
+// Elementwise kernels on the CPU. Shapes and dtypes are the caller's to check; `out` has its memory
+// and may be an input itself. Arithmetic is IEEE's: NaN and infinity propagate, division by zero
+// gives infinity or NaN. bfloat16 and float16 are calculated in float32 and rounded once.
+//
+// The loops are compiled for several instruction sets; the best that the CPU has is picked once,
+// through function pointers, so one build runs on any x86-64.
+#pragma once
+
+#include "ops/tensor/tensor.h"
+
+namespace ops::cpu {
+
+enum class BinaryOp { kAdd, kSubtract, kMultiply, kDivide };
+
+// out = a op b, broadcast to out's shape (NumPy's rule; out.shape() is BroadcastShapes of both).
+// Every dtype; integer division truncates, and by zero throws std::invalid_argument.
+void Binary(BinaryOp op, const Tensor& a, const Tensor& b, const Tensor& out);
+
+// Overwrites, or adds where `accumulate`:
+//   Scale: out = factor x          AddScalar: out = x + value
+void Scale(double factor, const Tensor& x, const Tensor& out, bool accumulate = false);
+void AddScalar(double value, const Tensor& x, const Tensor& out);
+
+// out = max(x, 0); NaN stays NaN, as in PyTorch.
+void Relu(const Tensor& x, const Tensor& out);
+// dx = dy where y > 0, else 0, from the output y = relu(x).
+void ReluBackward(const Tensor& y, const Tensor& dy, const Tensor& dx, bool accumulate);
+
+// Every row of out[rows, n] = bias[n].
+void BroadcastRow(const Tensor& bias, const Tensor& out);
+
+}  // namespace ops::cpu

@@ -1,0 +1,57 @@
+// Layers. Parameter names, shapes and initial distributions are PyTorch's.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "ops/nn/module.h"
+#include "ops/tensor/random.h"
+
+namespace ops::nn {
+
+struct LinearOptions {
+  bool bias = true;
+  DType dtype = DType::kFloat32;
+  // Draws the initial values; null: Generator::ForThisThread().
+  Generator* generator = nullptr;
+};
+
+// y = x W^T + b: x [..., in_features] -> [..., out_features]; "weight" [out_features, in_features],
+// "bias" [out_features], both drawn from U(-1/sqrt(in), 1/sqrt(in)). A wrong input throws
+// std::invalid_argument with the layer's path and both shapes.
+class Linear : public Module {
+ public:
+  Linear(int64_t in_features, int64_t out_features, const LinearOptions& options = {});
+  Tensor Forward(const Tensor& x) override;
+
+  Tensor weight, bias;
+};
+
+class Relu : public Module {
+ public:
+  Tensor Forward(const Tensor& x) override;
+};
+
+// Modules one after the other, named "0", "1", ...; owns them.
+//
+//   nn::Sequential net;
+//   net.Add<nn::Linear>(784, 128);
+//   net.Add<nn::Relu>();
+class Sequential : public Module {
+ public:
+  Tensor Forward(const Tensor& x) override;
+
+  template <class Layer, class... Args>
+  Layer& Add(Args&&... args) {
+    auto layer = std::make_unique<Layer>(std::forward<Args>(args)...);
+    Layer& added = *layer;
+    Append(std::move(layer));
+    return added;
+  }
+
+ private:
+  void Append(std::unique_ptr<Module> layer);
+  std::vector<std::unique_ptr<Module>> layers_;
+};
+
+}  // namespace ops::nn
