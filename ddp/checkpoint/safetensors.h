@@ -1,0 +1,22 @@
+// Files of named tensors in the safetensors format, as PyTorch's and Hugging Face's tools write
+// them.
+//
+// The format: 8 bytes, little-endian, the length N of the header; N bytes of JSON, an object from
+// names to {"dtype": "F32", "shape": [2, 5], "data_offsets": [begin, end]} (offsets from the end of
+// the header) and perhaps "__metadata__"; then the values, little-endian, row-major, without gaps.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ops/tensor/tensor.h"
+
+namespace ddp {
+
+// All tensors of a file, in the order of its header, each with memory of its own. Throws
+// std::system_error with the path when it can't be read, and std::invalid_argument with the path,
+// the tensor and what is wrong when it isn't a sound safetensors file: nothing is believed about
+// sizes that the file's own length doesn't confirm.
+std::vector<ops::NamedTensor> ReadSafetensors(const std::string& path);
+
+}  // namespace ddp

@@ -1,0 +1,82 @@
+#include "ddp/checkpoint/safetensors.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <fstream>
+#include <system_error>
+
+namespace ddp {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+std::string WriteFile(const std::string& name, const std::string& bytes) {
+  const std::string path = ::testing::TempDir() + "/" + name;
+  std::ofstream(path, std::ios::binary) << bytes;
+  return path;
+}
+
+std::string WithHeader(const std::string& header, const std::string& data) {
+  const uint64_t length = header.size();
+  std::string bytes(sizeof(length), '\0');
+  std::memcpy(bytes.data(), &length, sizeof(length));
+  return bytes + header + data;
+}
+
+std::string BytesOf(const std::vector<float>& values) {
+  return std::string(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float));
+}
+
+void ExpectRefused(const std::string& bytes, const std::string& message) {
+  const std::string path = WriteFile("refused.safetensors", bytes);
+  try {
+    ReadSafetensors(path);
+    ADD_FAILURE() << "accepted, expected: " << message;
+  } catch (const std::invalid_argument& error) {
+    EXPECT_THAT(error.what(), HasSubstr(message));
+    EXPECT_THAT(error.what(), HasSubstr(path));
+  }
+}
+
+TEST(ReadSafetensors, GivesTensorsInTheOrderOfTheHeader) {
+  const std::string header = R"({"__metadata__":{"from":"a test"},)"
+                             R"("w":{"dtype":"F32","shape":[2,2],"data_offsets":[4,20]},)"
+                             R"("b":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},)"
+                             R"("none":{"dtype":"I64","shape":[0,3],"data_offsets":[20,20]}}   )";
+  const auto tensors =
+      ReadSafetensors(WriteFile("good.safetensors", WithHeader(header, BytesOf({5, 1, 2, 3, 4}))));
+  ASSERT_EQ(tensors.size(), 3);
+  EXPECT_EQ(tensors[0].name, "w");
+  EXPECT_EQ(tensors[0].tensor.Describe(), "float32[2, 2]");
+  EXPECT_THAT(tensors[0].tensor.ToVector<float>(), ElementsAre(1, 2, 3, 4));
+  EXPECT_EQ(tensors[1].name, "b");
+  EXPECT_THAT(tensors[1].tensor.ToVector<float>(), ElementsAre(5));
+  EXPECT_EQ(tensors[2].tensor.Describe(), "int64[0, 3]");
+}
+
+TEST(ReadSafetensors, NamesAMissingFile) {
+  EXPECT_THROW(ReadSafetensors("/nowhere/weights.safetensors"), std::system_error);
+}
+
+TEST(ReadSafetensors, RefusesWhatTheFileCannotHold) {
+  const std::string good = R"({"w":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})";
+  ExpectRefused("", "0 bytes, shorter than its header says");
+  ExpectRefused(std::string(8, '\xff'), "shorter than its header says");
+  ExpectRefused(WithHeader(good, BytesOf({1})), "'w' lies at [0, 8], outside the 4 bytes");
+  ExpectRefused(WithHeader("{\"w\":", ""), "parse error");
+  ExpectRefused(WithHeader(R"({"w":{"dtype":"F32"}})", ""), "shape");
+  ExpectRefused(WithHeader(R"({"w":{"dtype":"Q4","shape":[2],"data_offsets":[0,8]}})", "12345678"),
+                "'w' has unknown dtype Q4");
+  ExpectRefused(WithHeader(R"({"w":{"dtype":"F32","shape":[3],"data_offsets":[0,8]}})", "12345678"),
+                "'w', F32 of shape [3], has 8 bytes");
+  ExpectRefused(
+      WithHeader(R"({"w":{"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,0]}})",
+                 ""),
+      "has 0 bytes");
+}
+
+}  // namespace
+}  // namespace ddp
