@@ -26,7 +26,7 @@ function check_arrow(from, to,    from_floor, to_floor, rule, parts) {
   if (from_floor == "" || to_floor == "") return
   num_arrows++
   if (!(from_floor in is_floor)) {
-    forbid(from, to, "floors.txt has no floor '" from_floor "'")
+    if (!is_reported[from_floor]++) forbid(from, to, "floors.txt has no floor '" from_floor "'")
   } else if (from_floor != to_floor && !((from_floor, to_floor) in may_use)) {
     forbid(from, to, from_floor " may not use " to_floor)
   }
