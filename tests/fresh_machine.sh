@@ -15,7 +15,8 @@ set -eu -o pipefail
 
 readonly suite=bookworm
 repository=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-readonly checkout=/srv/ddp # in the new machine
+readonly checkout=/srv/ddp      # in the new machine
+readonly marker=.fresh_machine # a file at its root: this directory is ours, and may be removed
 
 dir=''
 keep=0
@@ -51,7 +52,7 @@ apt_sources() {
 
 make_machine() {
   local sources mirror include=()
-  if [[ -e $dir/etc/debian_version ]]; then
+  if [[ -e $dir/$marker ]]; then
     say "using the machine in $dir"
     return
   fi
@@ -66,6 +67,7 @@ make_machine() {
   # What it takes to reach the mirror: proxies, time-outs, certificates.
   apt-config dump | grep -E '^Acquire::(Check-|Retries|ftp|http|https)' \
     >"$dir/etc/apt/apt.conf.d/99fresh-machine" || true
+  touch "$dir/$marker"
 }
 
 copy_checkout() {
@@ -122,6 +124,7 @@ check_training() {
 clean_up() {
   rm -rf "$logs"
   if [[ $keep == 0 ]]; then
+    # One file system: should a mount be left after all, what is behind it survives.
     rm -rf --one-file-system "$dir"
   else
     say "the machine is in $dir: chroot $dir (mount /proc there first)"
@@ -132,6 +135,7 @@ parse_arguments "$@"
 check_this_machine
 [[ -n $dir ]] || dir=$(mktemp -d /var/tmp/fresh_machine.XXXXXX)
 mkdir -p "$dir"
+[[ -e $dir/$marker || -z $(ls -A "$dir") ]] || die "$dir is neither empty nor made by this script"
 dir=$(cd "$dir" && pwd)
 logs=$(mktemp -d)
 trap clean_up EXIT
