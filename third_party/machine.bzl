@@ -45,9 +45,13 @@ def _machine_impl(repository_ctx):
             fail("%s=1, but %s" % (switch, missing[package]))
 
     repository_ctx.file("packages.bzl", "MISSING = %r\nSWITCHED_OFF = %r\n" % (missing, switched_off))
+    repository_ctx.file("switched_off.txt", "".join([package + "\n" for package in switched_off]))
 
     # Headers outside the compiler's own directories have to be reachable inside the repository.
-    build = ["package(default_visibility = [\"//visibility:public\"])"]
+    build = [
+        "package(default_visibility = [\"//visibility:public\"])",
+        "exports_files([\"switched_off.txt\"])",
+    ]
     for name, path in repository_ctx.attr.include_dirs.items():
         if repository_ctx.path(path).exists:
             repository_ctx.symlink(path, name)

@@ -19,6 +19,8 @@ def _find_toolkit(repository_ctx):
 _BUILD = """
 package(default_visibility = ["//visibility:public"])
 
+exports_files(["found.txt"])
+
 # CUDA's own headers; of its C++ core libraries only what those include.
 cc_library(
     name = "headers",
@@ -62,6 +64,10 @@ def _cuda_configure_impl(repository_ctx):
         if nccl:
             repository_ctx.symlink(nccl, "nccl/nccl.h")
     repository_ctx.file("BUILD.bazel", _BUILD)
+
+    # For the doctor.
+    state = "off" if switch == "0" else "no"
+    repository_ctx.file("found.txt", "|".join([state, root or "", cublas or "", nccl or ""]) + "\n")
     repository_ctx.file("found.bzl", "\n".join([
         "CUDA_ROOT = %r" % root,
         "CUDA_CONFIGURED = %r" % bool(root),
