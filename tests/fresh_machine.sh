@@ -72,8 +72,7 @@ make_machine() {
 
 copy_checkout() {
   rm -rf "${dir:?}$checkout"
-  mkdir -p "$dir$checkout"
-  git -C "$repository" archive HEAD | tar -x -C "$dir$checkout"
+  git clone --quiet --depth=1 "file://$repository" "$dir$checkout"
   cp -L /etc/resolv.conf /etc/hosts "$dir/etc/"
 }
 
