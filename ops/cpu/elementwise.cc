@@ -2,102 +2,143 @@
 
 #include <fmt/format.h>
 
-#include <array>
+#include <algorithm>
+#include <cstring>
 #include <stdexcept>
-#include <type_traits>
+
+#include "ops/cpu/broadcast.h"
+#include "ops/cpu/elementwise_kernels.h"
+#include "ops/cpu/isa.h"
+#include "ops/cpu/thread_pool.h"
 
 namespace ops::cpu {
 namespace {
 
-template <class T>
-using Arithmetic = std::conditional_t<std::is_class_v<T>, float, T>;
+// Work for some microseconds: less isn't worth a hand-over to another thread.
+constexpr int64_t kChunk = 32768;
 
-template <class T>
-T Apply(BinaryOp op, T a, T b) {
-  switch (op) {
-    case BinaryOp::kAdd:
-      return a + b;
-    case BinaryOp::kSubtract:
-      return a - b;
-    case BinaryOp::kMultiply:
-      return a * b;
-    case BinaryOp::kDivide:
-      if constexpr (std::is_integral_v<T>) {
-        if (b == 0) throw std::invalid_argument("Divide: integer division by zero");
-        if (b == T(-1)) return std::is_signed_v<T> ? T(0) - a : a / b;
-      }
-      return a / b;
-  }
-  return a;
+const ElementwiseKernels& Kernels(DType dtype) {
+  const auto& kernels =
+      ForIsa(baseline::kElementwiseKernels, avx2::kElementwiseKernels, avx512::kElementwiseKernels);
+  return kernels[static_cast<int>(dtype)];
 }
 
-int64_t OffsetIn(const Shape& operand, const Shape& out, int64_t index) {
-  int64_t offset = 0, stride = 1;
-  for (int i = -1; i >= -out.rank(); --i) {
-    const int64_t coordinate = index % out.dim(i);
-    index /= out.dim(i);
-    if (-i > operand.rank()) continue;
-    if (operand.dim(i) != 1) offset += coordinate * stride;
-    stride *= operand.dim(i);
+const ElementwiseKernels& FloatingKernels(const char* operation, DType dtype) {
+  if (!IsFloating(dtype)) {
+    throw std::invalid_argument(
+        fmt::format("{}: expected a floating point dtype, got {}", operation, Name(dtype)));
   }
-  return offset;
+  return Kernels(dtype);
 }
 
-template <class F>
-void ForFloating(const Tensor& x, F&& f) {
-  Dispatch(x.dtype(), [&]<class T>() { f.template operator()<T, Arithmetic<T>>(); });
+// Throws when integers are divided by a zero.
+void CheckDivisor(const Tensor& divisor) {
+  Dispatch(divisor.dtype(), [&]<class T>() {
+    if constexpr (std::is_integral_v<T>) {
+      const auto elements = divisor.elements<T>();
+      const auto zero = std::ranges::find(elements, T(0));
+      if (zero == elements.end()) return;
+      throw std::invalid_argument(fmt::format("division by zero: element {} of the divisor {} is 0",
+                                              zero - elements.begin(), divisor.Describe()));
+    }
+  });
+}
+
+// Operands that are as long as the output, or one element.
+void BinaryFlat(ElementwiseKernels::Binary kernel, Operands operands, const Tensor& a,
+                const Tensor& b, const Tensor& out) {
+  const int64_t size = SizeOf(out.dtype());
+  const int64_t a_step = operands == Operands::kScalarVector ? 0 : size;
+  const int64_t b_step = operands == Operands::kVectorScalar ? 0 : size;
+  ParallelFor(out.num_elements(), kChunk, [&](int64_t begin, int64_t end) {
+    kernel(a.raw_data() + begin * a_step, b.raw_data() + begin * b_step,
+           out.raw_data() + begin * size, end - begin);
+  });
+}
+
+void BinaryBroadcast(const ElementwiseKernels::Binary (&kernels)[3], const Tensor& a,
+                     const Tensor& b, const Tensor& out) {
+  const BroadcastPlan plan = PlanBroadcast(a.shape(), b.shape(), out.shape());
+  const auto& inner = plan.inner();
+  const Operands operands = inner.a_stride == 0   ? Operands::kScalarVector
+                            : inner.b_stride == 0 ? Operands::kVectorScalar
+                                                  : Operands::kVectorVector;
+  const auto kernel = kernels[static_cast<int>(operands)];
+  const int64_t size = SizeOf(out.dtype());
+  const int64_t rows = out.num_elements() / inner.extent;
+  const int64_t rows_per_chunk = std::max<int64_t>(1, kChunk / inner.extent);
+  ParallelFor(rows, rows_per_chunk, [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) {
+      const auto offsets = plan.OfRow(row);
+      kernel(a.raw_data() + offsets.a * size, b.raw_data() + offsets.b * size,
+             out.raw_data() + row * inner.extent * size, inner.extent);
+    }
+  });
 }
 
 }  // namespace
 
 void Binary(BinaryOp op, const Tensor& a, const Tensor& b, const Tensor& out) {
-  ForFloating(out, [&]<class T, class A>() {
-    for (int64_t i = 0; i < out.num_elements(); ++i) {
-      out.data<T>()[i] = T(Apply<A>(op, A(a.data<T>()[OffsetIn(a.shape(), out.shape(), i)]),
-                                    A(b.data<T>()[OffsetIn(b.shape(), out.shape(), i)])));
-    }
-  });
+  const int64_t n = out.num_elements();
+  if (n == 0) return;
+  if (op == BinaryOp::kDivide && !IsFloating(out.dtype())) CheckDivisor(b);
+  const auto& kernels = Kernels(out.dtype()).binary[static_cast<int>(op)];
+  const bool a_is_full = a.num_elements() == n, b_is_full = b.num_elements() == n;
+  if (a_is_full && b_is_full) {
+    BinaryFlat(kernels[0], Operands::kVectorVector, a, b, out);
+  } else if (a_is_full && b.num_elements() == 1) {
+    BinaryFlat(kernels[1], Operands::kVectorScalar, a, b, out);
+  } else if (b_is_full && a.num_elements() == 1) {
+    BinaryFlat(kernels[2], Operands::kScalarVector, a, b, out);
+  } else {
+    BinaryBroadcast(kernels, a, b, out);
+  }
 }
 
 void Scale(double factor, const Tensor& x, const Tensor& out, bool accumulate) {
-  ForFloating(out, [&]<class T, class A>() {
-    for (int64_t i = 0; i < out.num_elements(); ++i) {
-      const A scaled = A(x.data<T>()[i]) * A(factor);
-      out.data<T>()[i] = T(accumulate ? A(out.data<T>()[i]) + scaled : scaled);
-    }
+  const ElementwiseKernels& kernels = FloatingKernels("Scale", out.dtype());
+  const auto kernel = accumulate ? kernels.add_scaled : kernels.scale;
+  const int64_t size = SizeOf(out.dtype());
+  ParallelFor(out.num_elements(), kChunk, [&](int64_t begin, int64_t end) {
+    kernel(x.raw_data() + begin * size, factor, out.raw_data() + begin * size, end - begin);
   });
 }
 
 void AddScalar(double value, const Tensor& x, const Tensor& out) {
-  ForFloating(out, [&]<class T, class A>() {
-    for (int64_t i = 0; i < out.num_elements(); ++i)
-      out.data<T>()[i] = T(A(x.data<T>()[i]) + A(value));
+  const auto kernel = FloatingKernels("AddScalar", out.dtype()).add_scalar;
+  const int64_t size = SizeOf(out.dtype());
+  ParallelFor(out.num_elements(), kChunk, [&](int64_t begin, int64_t end) {
+    kernel(x.raw_data() + begin * size, value, out.raw_data() + begin * size, end - begin);
   });
 }
 
 void Relu(const Tensor& x, const Tensor& out) {
-  ForFloating(out, [&]<class T, class A>() {
-    for (int64_t i = 0; i < out.num_elements(); ++i) {
-      const A value = A(x.data<T>()[i]);
-      out.data<T>()[i] = T(value < A(0) ? A(0) : value);
-    }
+  const auto kernel = FloatingKernels("Relu", out.dtype()).relu;
+  const int64_t size = SizeOf(out.dtype());
+  ParallelFor(out.num_elements(), kChunk, [&](int64_t begin, int64_t end) {
+    kernel(x.raw_data() + begin * size, out.raw_data() + begin * size, end - begin);
   });
 }
 
 void ReluBackward(const Tensor& y, const Tensor& dy, const Tensor& dx, bool accumulate) {
-  ForFloating(dx, [&]<class T, class A>() {
-    for (int64_t i = 0; i < dx.num_elements(); ++i) {
-      const A gradient = A(y.data<T>()[i]) > A(0) ? A(dy.data<T>()[i]) : A(0);
-      dx.data<T>()[i] = T(accumulate ? A(dx.data<T>()[i]) + gradient : gradient);
-    }
-  });
+  const ElementwiseKernels& kernels = FloatingKernels("ReluBackward", dx.dtype());
+  BinaryFlat(accumulate ? kernels.add_relu_backward : kernels.relu_backward,
+             Operands::kVectorVector, y, dy, dx);
 }
 
 void BroadcastRow(const Tensor& bias, const Tensor& out) {
-  const int64_t n = bias.num_elements();
-  Dispatch(out.dtype(), [&]<class T>() {
-    for (int64_t i = 0; i < out.num_elements(); ++i) out.data<T>()[i] = bias.data<T>()[i % n];
-  });
+  // A block of rows that grows to a page, so that short rows don't cost a call each.
+  constexpr int64_t kBlockBytes = 4096;
+  const int64_t total = out.num_bytes();
+  if (total == 0) return;
+  int64_t block = bias.num_bytes();
+  std::memcpy(out.raw_data(), bias.raw_data(), block);
+  for (int64_t filled = block; filled < total;) {
+    const int64_t count = std::min(block, total - filled);
+    std::memcpy(out.raw_data() + filled, out.raw_data(), count);
+    filled += count;
+    if (block < kBlockBytes) block = filled;
+  }
 }
 
 }  // namespace ops::cpu

@@ -145,12 +145,13 @@ ScopedThreadPool::ScopedThreadPool(ThreadPool* pool)
 
 ScopedThreadPool::~ScopedThreadPool() { pool_of_this_thread = previous_; }
 
-void ParallelFor(int64_t count, int64_t chunk,
-                 absl::FunctionRef<void(int64_t begin, int64_t end)> body) {
+namespace internal {
+
+void ForEachChunk(int64_t count, int64_t chunk, absl::FunctionRef<void(int64_t, int64_t)> body) {
   const auto run_chunk = [&](int64_t i) { body(i * chunk, std::min((i + 1) * chunk, count)); };
   const int64_t num_chunks = (count + chunk - 1) / chunk;
   ThreadPool* const pool = pool_of_this_thread;
-  if (pool == nullptr || num_chunks <= 1) {
+  if (pool == nullptr) {
     for (int64_t i = 0; i < num_chunks; ++i) run_chunk(i);
     return;
   }
@@ -158,4 +159,5 @@ void ParallelFor(int64_t count, int64_t chunk,
   pool->Run(num_chunks, run_chunk);
 }
 
+}  // namespace internal
 }  // namespace ops::cpu

@@ -50,7 +50,18 @@ class ScopedThreadPool {
 
 // Calls body(begin, end) for [0, chunk), [chunk, 2 chunk), ... up to `count`, over the threads of
 // this thread's pool, or in order on this thread where there is none or only one chunk.
-void ParallelFor(int64_t count, int64_t chunk,
-                 absl::FunctionRef<void(int64_t begin, int64_t end)> body);
+inline void ParallelFor(int64_t count, int64_t chunk,
+                        absl::FunctionRef<void(int64_t begin, int64_t end)> body);
+
+namespace internal {
+void ForEachChunk(int64_t count, int64_t chunk, absl::FunctionRef<void(int64_t, int64_t)> body);
+}
+
+// One chunk costs its caller nothing but the call.
+inline void ParallelFor(int64_t count, int64_t chunk,
+                        absl::FunctionRef<void(int64_t begin, int64_t end)> body) {
+  if (count > chunk) return internal::ForEachChunk(count, chunk, body);
+  if (count > 0) body(0, count);
+}
 
 }  // namespace ops::cpu

@@ -1,0 +1,17 @@
+// Matrix products by OpenBLAS and oneDNN, each on the calling thread alone; several threads may
+// call at once. The libraries are loaded when a product first needs them: linked in, they would
+// cost every process 5 ms, 4 MB and a sleeping thread each. Where one can't be loaded, the call
+// throws std::runtime_error that names its package.
+#pragma once
+
+#include "ops/cpu/matrix_product.h"
+
+namespace ops::cpu {
+
+// Throw std::invalid_argument for an extent that the library's 32-bit integers can't hold.
+void MultiplyWithOpenBlas(const MatrixProduct<float>& product);
+void MultiplyWithOpenBlas(const MatrixProduct<double>& product);
+
+void MultiplyWithOneDnn(const MatrixProduct<float>& product);
+
+}  // namespace ops::cpu

@@ -1,0 +1,160 @@
+#include "ops/cpu/elementwise_kernels.h"
+
+#include "ops/cpu/kernel_element.h"
+
+namespace ops::cpu::OPS_CPU_ISA {
+namespace {
+
+// Integers wrap around, so they are calculated without sign.
+template <class C, bool = std::is_integral_v<C>>
+struct WrappingType {
+  using type = C;
+};
+template <class C>
+struct WrappingType<C, true> {
+  using type = std::make_unsigned_t<C>;
+};
+template <class C>
+using Wrapping = typename WrappingType<C>::type;
+
+struct Add {
+  template <class C>
+  static C Apply(C a, C b) {
+    return static_cast<C>(Wrapping<C>(a) + Wrapping<C>(b));
+  }
+};
+
+struct Subtract {
+  template <class C>
+  static C Apply(C a, C b) {
+    return static_cast<C>(Wrapping<C>(a) - Wrapping<C>(b));
+  }
+};
+
+struct Multiply {
+  template <class C>
+  static C Apply(C a, C b) {
+    return static_cast<C>(Wrapping<C>(a) * Wrapping<C>(b));
+  }
+};
+
+// The CPU traps when the quotient of the smallest integer and -1 doesn't fit; here it wraps.
+struct Divide {
+  template <class C>
+  static C Apply(C a, C b) {
+    if constexpr (std::is_integral_v<C> && std::is_signed_v<C>) {
+      return b == -1 ? Subtract::Apply<C>(0, a) : static_cast<C>(a / b);
+    } else {
+      return static_cast<C>(a / b);
+    }
+  }
+};
+
+template <class T, class Op>
+void VectorVector(const void* a, const void* b, void* out, int64_t n) {
+  const T* x = static_cast<const T*>(a);
+  const T* y = static_cast<const T*>(b);
+  T* z = static_cast<T*>(out);
+  ForEach(n, [=](int64_t i) { z[i] = Round<T>(Op::Apply(Load(x[i]), Load(y[i]))); });
+}
+
+template <class T, class Op>
+void VectorScalar(const void* a, const void* b, void* out, int64_t n) {
+  const T* x = static_cast<const T*>(a);
+  const Compute<T> y = Load(*static_cast<const T*>(b));
+  T* z = static_cast<T*>(out);
+  ForEach(n, [=](int64_t i) { z[i] = Round<T>(Op::Apply(Load(x[i]), y)); });
+}
+
+template <class T, class Op>
+void ScalarVector(const void* a, const void* b, void* out, int64_t n) {
+  const Compute<T> x = Load(*static_cast<const T*>(a));
+  const T* y = static_cast<const T*>(b);
+  T* z = static_cast<T*>(out);
+  ForEach(n, [=](int64_t i) { z[i] = Round<T>(Op::Apply(x, Load(y[i]))); });
+}
+
+template <class T>
+void Scale(const void* x, double scalar, void* out, int64_t n) {
+  const T* from = static_cast<const T*>(x);
+  T* to = static_cast<T*>(out);
+  const Compute<T> factor = static_cast<Compute<T>>(scalar);
+  ForEach(n, [=](int64_t i) { to[i] = Round<T>(factor * Load(from[i])); });
+}
+
+template <class T>
+void AddScaled(const void* x, double scalar, void* out, int64_t n) {
+  const T* from = static_cast<const T*>(x);
+  T* to = static_cast<T*>(out);
+  const Compute<T> factor = static_cast<Compute<T>>(scalar);
+  ForEach(n, [=](int64_t i) { to[i] = Round<T>(Load(to[i]) + factor * Load(from[i])); });
+}
+
+template <class T>
+void AddScalar(const void* x, double scalar, void* out, int64_t n) {
+  const T* from = static_cast<const T*>(x);
+  T* to = static_cast<T*>(out);
+  const Compute<T> value = static_cast<Compute<T>>(scalar);
+  ForEach(n, [=](int64_t i) { to[i] = Round<T>(Load(from[i]) + value); });
+}
+
+// The comparison is false for NaN, which so stays.
+template <class T>
+void Relu(const void* x, void* out, int64_t n) {
+  const T* from = static_cast<const T*>(x);
+  T* to = static_cast<T*>(out);
+  ForEach(n, [=](int64_t i) {
+    const Compute<T> value = Load(from[i]);
+    to[i] = Round<T>(value < 0 ? 0 : value);
+  });
+}
+
+template <class T, bool kAccumulate>
+void ReluBackward(const void* y, const void* dy, void* dx, int64_t n) {
+  const T* output = static_cast<const T*>(y);
+  const T* from = static_cast<const T*>(dy);
+  T* to = static_cast<T*>(dx);
+  ForEach(n, [=](int64_t i) {
+    const Compute<T> arriving = Load(from[i]);
+    const Compute<T> gradient = Load(output[i]) > 0 ? arriving : 0;
+    to[i] = Round<T>(kAccumulate ? Load(to[i]) + gradient : gradient);
+  });
+}
+
+template <class T>
+constexpr ElementwiseKernels IntegerKernels() {
+  return {
+      .binary = {{VectorVector<T, Add>, VectorScalar<T, Add>, ScalarVector<T, Add>},
+                 {VectorVector<T, Subtract>, VectorScalar<T, Subtract>, ScalarVector<T, Subtract>},
+                 {VectorVector<T, Multiply>, VectorScalar<T, Multiply>, ScalarVector<T, Multiply>},
+                 {VectorVector<T, Divide>, VectorScalar<T, Divide>, ScalarVector<T, Divide>}},
+      .scale = nullptr,
+      .add_scaled = nullptr,
+      .add_scalar = nullptr,
+      .relu = nullptr,
+      .relu_backward = nullptr,
+      .add_relu_backward = nullptr,
+  };
+}
+
+template <class T>
+constexpr ElementwiseKernels FloatingKernels() {
+  ElementwiseKernels kernels = IntegerKernels<T>();
+  kernels.scale = Scale<T>;
+  kernels.add_scaled = AddScaled<T>;
+  kernels.add_scalar = AddScalar<T>;
+  kernels.relu = Relu<T>;
+  kernels.relu_backward = ReluBackward<T, false>;
+  kernels.add_relu_backward = ReluBackward<T, true>;
+  return kernels;
+}
+
+}  // namespace
+
+constinit const ElementwiseKernels kElementwiseKernels[kNumDTypes] = {
+    FloatingKernels<float>(),   FloatingKernels<double>(), FloatingKernels<BFloat16>(),
+    FloatingKernels<Float16>(), IntegerKernels<int64_t>(), IntegerKernels<int32_t>(),
+    IntegerKernels<uint8_t>(),
+};
+
+}  // namespace ops::cpu::OPS_CPU_ISA

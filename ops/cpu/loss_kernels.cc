@@ -1,0 +1,108 @@
+#include "ops/cpu/loss_kernels.h"
+
+#include "ops/cpu/kernel_lanes.h"
+
+namespace ops::cpu::OPS_CPU_ISA {
+namespace {
+
+// exp(x) to about one unit in the last place, vectorised: x = n log(2) + r with |r| <= log(2) / 2,
+// log(2) in two parts whose first has few bits (Cody and Waite 1980), and exp(r) by its Taylor
+// series. Results that would be subnormal are 0; NaN stays NaN.
+inline float Exp(float x) {
+  constexpr float kRoundToInteger = 0x1.8p23f;  // has 2^0 as its last bit
+  const float shifted = x * 0x1.715476p0f + kRoundToInteger;
+  const float n = shifted - kRoundToInteger;
+  const float r = (x - n * 0x1.62e4p-1f) - n * 0x1.7f7d1cp-20f;
+  float series = 1.0f / 5040;
+  series = series * r + 1.0f / 720;
+  series = series * r + 1.0f / 120;
+  series = series * r + 1.0f / 24;
+  series = series * r + 1.0f / 6;
+  series = series * r + 0.5f;
+  series = (series * r) * r + r + 1;
+  const uint32_t exponent = __builtin_bit_cast(uint32_t, shifted) - 0x4b400000u;  // n
+  const float power = __builtin_bit_cast(float, (exponent + 127) << 23);
+  float result = series * power;
+  result = x < -87.3f ? 0.0f : result;
+  return x > 88.0f ? __builtin_huge_valf() : result;
+}
+
+inline double Exp(double x) { return __builtin_exp(x); }
+
+template <class T>
+double SquaredError(const T* x, const T* target, int64_t n) {
+  return SumOf(n, [=](int64_t i) {
+    const double difference = x[i] - target[i];
+    return difference * difference;
+  });
+}
+
+template <class T>
+void SquaredErrorBackward(const T* x, const T* target, T factor, T* dx, int64_t n,
+                          bool accumulate) {
+  if (accumulate) {
+    ForEach(n, [=](int64_t i) { dx[i] += factor * (x[i] - target[i]); });
+  } else {
+    ForEach(n, [=](int64_t i) { dx[i] = factor * (x[i] - target[i]); });
+  }
+}
+
+template <class T>
+T Largest(const T* x, int64_t n) {
+  T lanes[kLanes];
+  for (T& lane : lanes) lane = -__builtin_huge_val();
+  int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) {
+    for (int lane = 0; lane < kLanes; ++lane) {
+      lanes[lane] = x[i + lane] > lanes[lane] ? x[i + lane] : lanes[lane];
+    }
+  }
+  for (; i < n; ++i) lanes[0] = x[i] > lanes[0] ? x[i] : lanes[0];
+  T largest = lanes[0];
+  for (const T lane : lanes) largest = lane > largest ? lane : largest;
+  return largest;
+}
+
+template <class T>
+double CrossEntropy(const T* logits, const int64_t* targets, int64_t rows, int64_t classes,
+                    T* log_normalizer) {
+  double total = 0;
+  for (int64_t i = 0; i < rows; ++i) {
+    const T* row = logits + i * classes;
+    const T largest = Largest(row, classes);
+    const double sum = SumOf(classes, [=](int64_t j) -> double { return Exp(row[j] - largest); });
+    const double normalizer = largest + __builtin_log(sum);
+    log_normalizer[i] = static_cast<T>(normalizer);
+    total += normalizer - row[targets[i]];
+  }
+  return total;
+}
+
+template <class T>
+void CrossEntropyBackward(const T* logits, const int64_t* targets, const T* log_normalizer,
+                          int64_t rows, int64_t classes, T factor, T* dlogits, bool accumulate) {
+  for (int64_t i = 0; i < rows; ++i) {
+    const T* row = logits + i * classes;
+    T* out = dlogits + i * classes;
+    const T normalizer = log_normalizer[i];
+    const int64_t target = targets[i];
+    const T before = accumulate ? out[target] : 0;
+    if (accumulate) {
+      ForEach(classes, [=](int64_t j) { out[j] += factor * Exp(row[j] - normalizer); });
+    } else {
+      ForEach(classes, [=](int64_t j) { out[j] = factor * Exp(row[j] - normalizer); });
+    }
+    out[target] = before + factor * (Exp(row[target] - normalizer) - 1);
+  }
+}
+
+template <class T>
+constexpr LossKernels<T> KernelsOf() {
+  return {SquaredError<T>, SquaredErrorBackward<T>, CrossEntropy<T>, CrossEntropyBackward<T>};
+}
+
+}  // namespace
+
+constinit const LossKernelTable kLossKernels = {KernelsOf<float>(), KernelsOf<double>()};
+
+}  // namespace ops::cpu::OPS_CPU_ISA

@@ -1,0 +1,38 @@
+// Products that are over before a library has looked at its arguments.
+#pragma once
+
+#include <cstdint>
+
+#include "ops/cpu/matrix_product.h"
+
+namespace ops::cpu {
+
+// B is packed on the stack, its rows filled up to whole vectors.
+inline constexpr int64_t kMaxSmallProductMultiplications = 8192;
+inline constexpr int64_t kMaxPackedElements = 4096;
+inline constexpr int64_t kMaxVectorElements = 16;
+
+template <class T>
+bool IsSmall(const MatrixProduct<T>& p) {
+  const auto packed = static_cast<double>(p.n + kMaxVectorElements) * static_cast<double>(p.k);
+  return packed <= kMaxPackedElements &&
+         static_cast<double>(p.n * p.k) * static_cast<double>(p.m) <=
+             kMaxSmallProductMultiplications;
+}
+
+struct SmallProductKernels {
+  void (*float32)(const MatrixProduct<float>& product);
+  void (*float64)(const MatrixProduct<double>& product);
+};
+
+namespace baseline {
+extern const SmallProductKernels kSmallProductKernels;
+}
+namespace avx2 {
+extern const SmallProductKernels kSmallProductKernels;
+}
+namespace avx512 {
+extern const SmallProductKernels kSmallProductKernels;
+}
+
+}  // namespace ops::cpu
