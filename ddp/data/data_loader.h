@@ -5,17 +5,16 @@
 //     for (const Batch& batch : loader) Train(batch);   // each begin() starts the next epoch
 //
 // Epochs advance by themselves, so that forgetting to advance the sampler is impossible.
-// The prefetch thread works ahead up to a number of batches, across the end of the epoch; an
-// exception that a dataset throws there is thrown by the loop, at the batch it belongs to.
+// The prefetch thread works ahead, across the end of the epoch; an exception that a dataset throws
+// there is thrown by the loop, at the batch it belongs to; the batch after it comes next.
 // The dataset must outlive the loader. One thread uses a loader.
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
-#include <span>
 
+#include "ddp/data/batch_maker.h"
 #include "ddp/data/dataset.h"
 #include "ddp/data/sampler.h"
 
@@ -25,8 +24,9 @@ struct DataLoaderOptions {
   int64_t batch_size = 1;  // of this rank
   bool drop_last = false;  // leave out a last batch that is smaller
   // Makes a batch of examples; by default Dataset::GetBatch does.
-  std::function<Batch(std::span<const Example>)> collate;
-  // How many batches are made ahead; 0: no thread, each is made when it is asked for.
+  Collate collate = nullptr;
+  // How many batches are made ahead, of small ones more (as many as 50 µs or 64 KiB hold count as
+  // one); 0: no thread, each is made when it is asked for.
   int prefetch_batches = 8;
   int64_t first_epoch = 0;
 };
@@ -34,8 +34,10 @@ struct DataLoaderOptions {
 class DataLoader {
  public:
   // Throws std::invalid_argument for a batch size below 1, or larger than this rank's examples
-  // where drop_last would then leave no batch: the message has both numbers.
-  DataLoader(const Dataset& dataset, DistributedSampler sampler, DataLoaderOptions options);
+  // where drop_last would then leave no batch, and for a sampler made for another number of
+  // examples: the message has both numbers.
+  DataLoader(const Dataset& dataset, const DistributedSampler& sampler,
+             const DataLoaderOptions& options = {});
   ~DataLoader();
 
   // Batches in an epoch.
@@ -47,7 +49,8 @@ class DataLoader {
   // end, start the next epoch.
   std::optional<Batch> Next();
 
-  // For range-based for loops over one epoch.
+  // For range-based for loops over one epoch. begin() leaves out what remains of an epoch that was
+  // left early.
   class Iterator;
   Iterator begin();
   Iterator end();
@@ -65,6 +68,7 @@ class DataLoader::Iterator {
  public:
   explicit Iterator(DataLoader* loader);  // null: the end
   const Batch& operator*() const { return *batch_; }
+  const Batch* operator->() const { return &*batch_; }
   Iterator& operator++();
   bool operator!=(const Iterator& other) const {
     return batch_.has_value() != other.batch_.has_value();

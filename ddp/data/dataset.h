@@ -41,6 +41,10 @@ class Dataset {
   virtual Example Get(int64_t index) const = 0;
   // The default gets the examples one by one and stacks them.
   virtual Batch GetBatch(std::span<const int64_t> indices) const;
+
+ protected:
+  // Throws what Get promises, with the index and the size.
+  void CheckIndex(int64_t index) const;
 };
 
 // Puts examples of equal shape and dtype together along a new first dimension (a scalar target

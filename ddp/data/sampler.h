@@ -26,13 +26,17 @@ struct DistributedSamplerOptions {
 class DistributedSampler {
  public:
   // Throws std::invalid_argument, with name and value, for a rank outside the world, an empty
-  // dataset, and the like.
-  DistributedSampler(int64_t dataset_size, const DistributedSamplerOptions& options);
+  // dataset, and one of fewer than world_size examples that kDrop would leave nothing of.
+  explicit DistributedSampler(int64_t dataset_size, const DistributedSamplerOptions& options = {});
 
   // This rank's examples of `epoch`, in order.
   std::vector<int64_t> Indices(int64_t epoch) const;
-  // How many Indices() gives, the same for every epoch.
+  // How many Indices() gives, the same for every epoch. 0 only for kExact with fewer examples than
+  // ranks.
   int64_t num_examples() const;
+
+  // Examples of all ranks together, none repeated.
+  int64_t dataset_size() const { return dataset_size_; }
 
  private:
   int64_t dataset_size_;
