@@ -1,0 +1,176 @@
+// The agent from outside, with small shell programs as ranks.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <csignal>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "launch/testing/subprocess.h"
+
+namespace launch {
+namespace {
+
+using testing::ElementsAre;
+using testing::EndsWith;
+using testing::HasSubstr;
+using testing::UnorderedElementsAre;
+
+std::vector<std::string> Agent(int num_ranks, const std::string& script) {
+  return {"launch/agent/agent_main", std::to_string(num_ranks), "/bin/sh", "-c", script};
+}
+
+// Ranks that print their process id and then stay.
+std::vector<int> WaitForPids(Subprocess* agent, size_t count) {
+  std::vector<int> pids;
+  for (const std::string& line : agent->WaitForLines(count)) pids.push_back(std::stoi(line));
+  EXPECT_EQ(pids.size(), count);
+  return pids;
+}
+
+TEST(Agent, RanksKnowWhoTheyAre) {
+  const ProgramOutput output = RunProgram(Agent(
+      2,
+      "echo $RANK of $WORLD_SIZE, $LOCAL_RANK of $LOCAL_WORLD_SIZE, at $MASTER_ADDR:$MASTER_PORT,"
+      " hosted $DDP_STORE_HOSTED"));
+  EXPECT_EQ(output.exit_code, 0);
+  EXPECT_EQ(output.err, "");
+  EXPECT_THAT(output.out_lines(),
+              UnorderedElementsAre("0 of 2, 0 of 2, at 127.0.0.1:29500, hosted 1",
+                                   "1 of 2, 1 of 2, at 127.0.0.1:29500, hosted 1"));
+}
+
+TEST(Agent, StreamsStaySeparate) {
+  const ProgramOutput output = RunProgram(Agent(1, "echo out; echo err >&2"));
+  EXPECT_EQ(output.out, "out\n");
+  EXPECT_EQ(output.err, "err\n");
+}
+
+TEST(Agent, OtherRanksReadNothing) {
+  const ProgramOutput output = RunProgram(Agent(3, "test $RANK = 0 || cat"));
+  EXPECT_EQ(output.exit_code, 0);
+  EXPECT_EQ(output.out, "");
+}
+
+TEST(Agent, UnfinishedLinesAreFinished) {
+  const ProgramOutput output = RunProgram(Agent(2, "printf 'rank %d' $RANK"));
+  EXPECT_THAT(output.out_lines(), UnorderedElementsAre("rank 0", "rank 1"));
+}
+
+TEST(Agent, LinesAreNotTorn) {
+  // printf flushes when its buffer is full, in the middle of a line.
+  const ProgramOutput output = RunProgram(Agent(
+      2,
+      "exec awk -v r=$RANK 'BEGIN { for (i = 0; i < 10000; i++)"
+      " printf \"rank %d line %05d of ten thousand, and some more text to fill it\\n\", r, i }'"));
+  std::set<std::string> expected;
+  for (int rank : {0, 1}) {
+    for (int i = 0; i < 10000; ++i) {
+      expected.insert(fmt::format(
+          "rank {} line {:05} of ten thousand, and some more text to fill it", rank, i));
+    }
+  }
+  const std::vector<std::string> lines = output.out_lines();
+  ASSERT_EQ(lines.size(), 20000u);
+  EXPECT_TRUE(std::set<std::string>(lines.begin(), lines.end()) == expected);
+}
+
+TEST(Agent, ExitCodeAndLastLineNameTheFailedRank) {
+  const ProgramOutput output = RunProgram(
+      Agent(3, "test $RANK = 1 && { echo out; echo going down >&2; exit 3; }; exec sleep 100"));
+  EXPECT_EQ(output.exit_code, 3);
+  EXPECT_EQ(output.out, "out\n");
+  EXPECT_EQ(output.err, "going down\nrank 1 failed: exit code 3\n");
+}
+
+TEST(Agent, SignalsAreNamed) {
+  const ProgramOutput output = RunProgram(Agent(2, "test $RANK = 1 && kill -9 $$; exec sleep 100"));
+  EXPECT_EQ(output.exit_code, 137);
+  EXPECT_EQ(output.last_error(), "rank 1 failed: killed by signal 9 (Killed)");
+}
+
+TEST(Agent, RanksThatIgnoreSigtermAreKilled) {
+  // Rank 1 fails once rank 0 is deaf: it waits at the FIFO.
+  const std::string fifo = testing::TempDir() + "/deaf";
+  ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
+  const ProgramOutput output = RunProgram(
+      Agent(2, fmt::format("if test $RANK = 0; then trap '' TERM; echo >{0}; exec sleep 100; fi;"
+                           "read line <{0}; exit 4",
+                           fifo)));
+  EXPECT_EQ(output.exit_code, 4);
+  EXPECT_EQ(output.last_error(), "rank 1 failed: exit code 4");
+}
+
+// A rank's report, as Encode() writes it. (A shell knows only descriptors below 10 by number.)
+std::string Report(const std::string& text) {
+  return "echo '" + text + "' >/dev/fd/$DDP_REPORT_FD";
+}
+
+TEST(Agent, ReportsChooseTheRootCause) {
+  // Rank 0 ends first, but only because it lost rank 1, which takes until then to fall.
+  const std::string fifo = testing::TempDir() + "/pid";
+  ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
+  const ProgramOutput output =
+      RunProgram(Agent(2, fmt::format("trap '' TERM;"
+                                      "if test $RANK = 0; then echo $$ >{0}; {1}; exit 1; fi;"
+                                      "read pid <{0}; while kill -0 $pid; do :; done; {2}; exit 1",
+                                      fifo, Report("1000 1 lost rank 1"), Report("2000 -1 boom"))));
+  EXPECT_EQ(output.exit_code, 1);
+  EXPECT_EQ(output.last_error(), "rank 1 failed: boom");
+}
+
+TEST(Agent, ARankThatLeavesEarlyIsNamed) {
+  const ProgramOutput output =
+      RunProgram(Agent(2, "test $RANK = 1 && exit 0; " + Report("1000 1 lost it") + "; exit 1"));
+  EXPECT_EQ(output.exit_code, 1);
+  EXPECT_EQ(output.last_error(), "rank 1 failed: it ended while rank 0 needed it: lost it");
+}
+
+class StopSignal : public testing::TestWithParam<int> {};
+
+TEST_P(StopSignal, EndsAllRanks) {
+  Subprocess agent(Agent(2, "echo $$; exec sleep 100"));
+  const std::vector<int> pids = WaitForPids(&agent, 2);
+  agent.Signal(GetParam());
+  const ProgramOutput output = agent.Wait();
+  EXPECT_EQ(output.exit_code, 128 + GetParam());
+  EXPECT_THAT(output.last_error(), HasSubstr(fmt::format("stopped by signal {}", GetParam())));
+  for (const int pid : pids) EXPECT_EQ(kill(pid, 0), -1) << pid << " was left behind";
+}
+
+INSTANTIATE_TEST_SUITE_P(All, StopSignal, testing::Values(SIGINT, SIGTERM, SIGHUP));
+
+TEST(Agent, ASecondCtrlCDoesNotWait) {
+  Subprocess agent(Agent(1, "trap '' TERM INT; echo $$; exec sleep 100"));
+  WaitForPids(&agent, 1);
+  agent.Signal(SIGINT);
+  agent.Signal(SIGINT);
+  EXPECT_EQ(agent.Wait().exit_code, 130);
+}
+
+TEST(Agent, RanksDieWithTheAgent) {
+  Subprocess agent(Agent(3, "trap '' TERM HUP INT; echo $$; exec sleep 100"));
+  const std::vector<int> pids = WaitForPids(&agent, 3);
+  agent.Signal(SIGKILL);
+  for (const int pid : pids) WaitForEnd(pid);
+  EXPECT_EQ(agent.Wait().exit_code, 137);
+}
+
+TEST(Agent, ProgramsThatCannotRunAreNamed) {
+  const ProgramOutput output = RunProgram({"launch/agent/agent_main", "2", "/no/such/program"});
+  EXPECT_EQ(output.exit_code, 127);
+  EXPECT_THAT(output.last_error(),
+              EndsWith("failed: can't execute /no/such/program: No such file or directory"));
+}
+
+TEST(Agent, ZeroRanksAreRefused) {
+  const ProgramOutput output = RunProgram(Agent(0, "echo no"));
+  EXPECT_EQ(output.exit_code, 1);
+  EXPECT_EQ(output.last_error(), "number of ranks: 0; at least 1 is needed");
+}
+
+}  // namespace
+}  // namespace launch

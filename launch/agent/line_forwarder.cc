@@ -1,0 +1,57 @@
+#include "launch/agent/line_forwarder.h"
+
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+
+namespace launch {
+namespace {
+
+// A line longer than this is passed on in pieces.
+constexpr size_t kLongestLine = 1 << 20;
+
+}  // namespace
+
+LineForwarder::LineForwarder(FileDescriptor source, int destination)
+    : source_(std::move(source)), destination_(destination) {
+  SetNonBlocking(source_);
+}
+
+void LineForwarder::Forward() {
+  ReadOnce();
+  WriteLines();
+}
+
+void LineForwarder::Finish() {
+  while (ReadOnce()) WriteLines();
+  WriteLines();
+  if (!pending_.empty()) WriteAll(destination_, pending_ + "\n");
+  pending_.clear();
+  source_.Close();
+}
+
+bool LineForwarder::ReadOnce() {
+  if (!source_.is_open()) return false;
+  std::array<char, 1 << 16> chunk;
+  const ssize_t count = read(source_.get(), chunk.data(), chunk.size());
+  if (count > 0) {
+    pending_.append(chunk.data(), count);
+    return true;
+  }
+  if (count < 0 && (errno == EINTR || errno == EAGAIN)) return errno == EINTR;
+  source_.Close();
+  if (!pending_.empty()) pending_ += '\n';
+  return false;
+}
+
+void LineForwarder::WriteLines() {
+  const size_t last_break = pending_.rfind('\n');
+  size_t length = last_break == std::string::npos ? 0 : last_break + 1;
+  if (pending_.size() - length > kLongestLine) length = pending_.size();
+  if (length == 0) return;
+  WriteAll(destination_, std::string_view(pending_).substr(0, length));
+  pending_.erase(0, length);
+}
+
+}  // namespace launch

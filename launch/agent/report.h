@@ -1,0 +1,33 @@
+// RankReport: the one line by which a failing rank tells the agent why, through a pipe that it
+// inherits. Exit codes can't say more than a number, and they arrive in the wrong order: a rank
+// that merely lost its peer often ends before the one that brought it about.
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace launch {
+
+// The monotonic clock is the same for all processes of a machine.
+using TimePoint = std::chrono::steady_clock::time_point;
+
+struct RankReport {
+  // When the rank failed.
+  TimePoint time;
+  // The rank that it lost, where losing a peer is why it failed: a consequence, not a cause.
+  std::optional<int> lost_peer;
+  // Why, in one line.
+  std::string reason;
+};
+
+// A report as it travels: one line, short enough for a pipe to take it in one piece.
+std::string Encode(const RankReport& report);
+// Nothing for text that Encode can't have made.
+std::optional<RankReport> Decode(std::string_view line);
+
+// `text` without line breaks, for messages that have to stay one line.
+std::string OneLine(std::string_view text);
+
+}  // namespace launch

@@ -1,0 +1,72 @@
+#include "launch/agent/root_cause.h"
+
+#include <fmt/format.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <csignal>
+#include <tuple>
+
+namespace launch {
+namespace {
+
+bool EndedByAgent(const RankEnd& end) {
+  if (end.report) return false;
+  if (!WIFSIGNALED(end.wait_status)) return end.was_terminated;
+  const int signal = WTERMSIG(end.wait_status);
+  return (signal == SIGTERM && end.was_terminated) || (signal == SIGKILL && end.was_killed);
+}
+
+int ExitCode(int wait_status) {
+  return WIFSIGNALED(wait_status) ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
+}
+
+std::string DescribeEnd(const RankEnd& end) {
+  if (end.report) return end.report->reason;
+  if (WIFSIGNALED(end.wait_status)) return "killed by " + DescribeSignal(WTERMSIG(end.wait_status));
+  return fmt::format("exit code {}", WEXITSTATUS(end.wait_status));
+}
+
+// Lower is nearer to the cause.
+std::tuple<bool, bool, TimePoint> DistanceFromCause(const RankEnd& end) {
+  const bool lost_peer = end.report && end.report->lost_peer;
+  return {EndedByAgent(end), lost_peer, end.report ? end.report->time : end.time};
+}
+
+// The peer whose loss made `end` fail, if that one ended as if its work were done.
+const RankEnd* PeerThatLeftEarly(const RankEnd& end, const std::vector<RankEnd>& ends) {
+  if (!end.report || !end.report->lost_peer) return nullptr;
+  for (const RankEnd& peer : ends) {
+    if (peer.rank == *end.report->lost_peer && !peer.failed()) return &peer;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+bool RankEnd::is_own_fault() const {
+  return failed() && !EndedByAgent(*this) && !(report && report->lost_peer);
+}
+
+std::optional<Failure> RootCause(const std::vector<RankEnd>& ends) {
+  const RankEnd* cause = nullptr;
+  for (const RankEnd& end : ends) {
+    if (!end.failed()) continue;
+    if (cause == nullptr || DistanceFromCause(end) < DistanceFromCause(*cause)) cause = &end;
+  }
+  if (cause == nullptr) return std::nullopt;
+  const int exit_code = ExitCode(cause->wait_status);
+  if (const RankEnd* early = PeerThatLeftEarly(*cause, ends)) {
+    return Failure{exit_code, fmt::format("rank {} failed: it ended while rank {} needed it: {}",
+                                          early->rank, cause->rank, DescribeEnd(*cause))};
+  }
+  return Failure{exit_code, fmt::format("rank {} failed: {}", cause->rank, DescribeEnd(*cause))};
+}
+
+std::string DescribeSignal(int signal) {
+  const char* description = sigdescr_np(signal);
+  return fmt::format("signal {} ({})", signal, description ? description : "unknown");
+}
+
+}  // namespace launch

@@ -1,0 +1,55 @@
+#include "launch/agent/stop_signals.h"
+
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <stdexcept>
+
+namespace launch {
+namespace {
+
+// A handler has no other way to reach the object.
+std::atomic<int> signal_pipe = -1;
+
+void WriteSignalToPipe(int signal) {
+  const int saved_errno = errno;
+  const auto byte = static_cast<unsigned char>(signal);
+  // A full pipe already holds more signals than will ever be needed.
+  [[maybe_unused]] const ssize_t written = write(signal_pipe.load(), &byte, 1);
+  errno = saved_errno;
+}
+
+}  // namespace
+
+StopSignals::StopSignals() : pipe_(MakePipe()) {
+  SetNonBlocking(pipe_.read_end);
+  SetNonBlocking(pipe_.write_end);
+  int none = -1;
+  if (!signal_pipe.compare_exchange_strong(none, pipe_.write_end.get())) {
+    throw std::logic_error("StopSignals: one object may live at a time");
+  }
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    struct sigaction previous;
+    sigaction(signal, nullptr, &previous);
+    if (signal == SIGHUP && previous.sa_handler == SIG_IGN) continue;
+    struct sigaction action = {};
+    action.sa_handler = WriteSignalToPipe;
+    action.sa_flags = SA_RESTART;
+    sigaction(signal, &action, nullptr);
+    previous_.emplace_back(signal, previous);
+  }
+}
+
+StopSignals::~StopSignals() {
+  for (const auto& [signal, previous] : previous_) sigaction(signal, &previous, nullptr);
+  signal_pipe = -1;
+}
+
+std::optional<int> StopSignals::Take() {
+  unsigned char signal = 0;
+  if (read(fd(), &signal, 1) != 1) return std::nullopt;
+  return signal;
+}
+
+}  // namespace launch
