@@ -1,27 +1,137 @@
 // The tape: for whoever adds a differentiable function. functions.h is for whoever calls one.
 //
 // A function computes its output with kernels and, when an input requires a gradient, hangs a Node
-// on it that keeps what the way back needs:
-//
-//   class ReluNode final : public Node {
-//    public:
-//     ReluNode(const Tensor& x, const Tensor& y) : Node({x}), y_(y.Detach()) {}
-//     std::string_view name() const override { return "Relu"; }
-//     void Backward(const Tensor& dy) override {
-//       GradTarget dx = input(0).Target();
-//       kernels::ReluBackward(y_, dy, dx.tensor, dx.accumulate);
-//     }
-//    private:
-//     Tensor y_;
-//   };
+// on the output: the way back, as a closure that keeps what it needs.
 //
 //   Tensor Relu(const Tensor& x) {
 //     Tensor y = Tensor::Empty(x.shape(), x.options());
 //     kernels::Relu(x, y);
-//     return Record<ReluNode>(y, {x}, x, y);   // Node made only if x requires a gradient
+//     if (!NeedsTape({x})) return y;
+//     return Record("Relu", y, {x}, [y = Saved(y)](const Tensor& dy, Node& node) {
+//       if (GradMeta* dx = node.input(0)) {
+//         const auto [place, accumulate] = dx->Target();
+//         kernels::ReluBackward(y, dy, place, accumulate);
+//       }
+//     });
 //   }
 //
-// Nodes have one output and keep only what they need: detached tensors (a node that kept its own
-// output's handle would keep itself alive). Backward visits nodes in the reverse order of their
-// making, which is fixed, so sums of gradients have a fixed order.
+// Every input that requires a gradient gets its part exactly once, by Target() or by Add(). What a
+// closure keeps goes through Saved(), so that data doesn't hold the tape that made it, and is freed
+// as soon as the closure has run. Nodes have one output. Backward (grad.h) visits them in the
+// reverse order of their making, which is fixed, so sums of gradients have a fixed order.
 #pragma once
+
+#include <cstdint>
+#include <functional>
+#include <initializer_list>
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "absl/container/inlined_vector.h"
+#include "ops/tensor/tensor.h"
+
+namespace ops {
+
+class Node;
+
+// Where to write a gradient, and whether to add to what is there or to overwrite it.
+struct GradTarget {
+  const Tensor& tensor;
+  bool accumulate;
+};
+
+// What hangs on a tensor that requires a gradient: a Leaf (leaf.h) or the Node that computed it.
+class GradMeta : public TensorMeta {
+ public:
+  // The place of the gradient, for a kernel to write into. The caller writes all of it.
+  virtual GradTarget Target() = 0;
+  // Adds a gradient that exists already. `gradient` must not be changed afterwards: where it comes
+  // first, no copy is made.
+  virtual void Add(const Tensor& gradient) = 0;
+
+  virtual Node* AsNode() { return nullptr; }
+  virtual bool requires_grad() const = 0;
+  const Shape& shape() const { return shape_; }
+  const TensorOptions& options() const { return options_; }
+
+ protected:
+  explicit GradMeta(const Tensor& tensor) : shape_(tensor.shape()), options_(tensor.options()) {}
+
+ private:
+  Shape shape_;
+  TensorOptions options_;
+};
+
+// Inputs of a function, some perhaps undefined: {x, weight, bias}.
+using InputList = std::initializer_list<std::reference_wrapper<const Tensor>>;
+
+class Node : public GradMeta {
+ public:
+  ~Node() override;
+
+  // The function's name, for messages.
+  std::string_view name() const { return name_; }
+  // Where the gradient of the i-th input goes; null when that input needs none.
+  GradMeta* input(int i) const { return inputs_[i].get(); }
+
+  GradTarget Target() override;
+  void Add(const Tensor& gradient) override;
+  Node* AsNode() override { return this; }
+  bool requires_grad() const override { return true; }
+
+ protected:
+  Node(std::string_view name, const Tensor& output, InputList inputs);
+
+ private:
+  friend class BackwardWalk;
+
+  // Computes the inputs' gradients from the output's, `dy`, and frees what was kept for that.
+  virtual void Run(const Tensor& dy) = 0;
+
+  std::string_view name_;
+  absl::InlinedVector<std::shared_ptr<GradMeta>, 3> inputs_;
+  uint64_t sequence_;             // counts the nodes that this thread has made
+  Tensor gradient_;               // the sum of what has arrived, while Backward runs
+  bool gradient_shared_ = false;  // somebody else uses its memory: not ours to change
+  bool listed_ = false;           // by the running Backward
+  bool used_ = false;
+};
+
+template <class Closure>
+class ClosureNode final : public Node {
+ public:
+  ClosureNode(std::string_view name, const Tensor& output, InputList inputs, Closure&& closure)
+      : Node(name, output, inputs), closure_(std::move(closure)) {}
+
+ private:
+  void Run(const Tensor& dy) override {
+    (*closure_)(dy, *this);
+    closure_.reset();
+  }
+
+  std::optional<Closure> closure_;
+};
+
+// True when one of the inputs requires a gradient and no NoGradGuard forbids the tape.
+bool NeedsTape(InputList inputs);
+
+// Hangs a node on `output`, and returns it. `name` must be a literal; `backward(dy, node)` is
+// called at most once.
+template <class Closure>
+Tensor Record(std::string_view name, Tensor output, InputList inputs, Closure backward) {
+  output.set_meta(
+      std::make_shared<ClosureNode<Closure>>(name, output, inputs, std::move(backward)));
+  return output;
+}
+
+// A handle on the tensor's elements that doesn't keep the tape behind it alive.
+Tensor Saved(const Tensor& tensor);
+// The same for what only the gradient of `input` needs: undefined where `input` requires none.
+Tensor SavedFor(const Tensor& input, const Tensor& tensor);
+
+// The tape of this thread: on unless a NoGradGuard lives. Returns what it was.
+bool EnableTape(bool enabled);
+
+}  // namespace ops

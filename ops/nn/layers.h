@@ -1,7 +1,9 @@
 // Layers. Parameter names, shapes and initial distributions are PyTorch's.
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "ops/nn/module.h"
@@ -17,14 +19,17 @@ struct LinearOptions {
 };
 
 // y = x W^T + b: x [..., in_features] -> [..., out_features]; "weight" [out_features, in_features],
-// "bias" [out_features], both drawn from U(-1/sqrt(in), 1/sqrt(in)). A wrong input throws
-// std::invalid_argument with the layer's path and both shapes.
+// "bias" [out_features], both drawn from U(-1/sqrt(in), 1/sqrt(in)), the weight first. A wrong
+// input throws std::invalid_argument with the layer's path and both shapes.
 class Linear : public Module {
  public:
   Linear(int64_t in_features, int64_t out_features, const LinearOptions& options = {});
   Tensor Forward(const Tensor& x) override;
 
   Tensor weight, bias;
+
+ private:
+  [[noreturn]] void ThrowUnfit(const Tensor& x) const;
 };
 
 class Relu : public Module {

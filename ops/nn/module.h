@@ -8,9 +8,8 @@
 //     nn::Linear fc1_{784, 128}, fc2_{128, 10};
 //   };
 //
-// Names join with dots, as in PyTorch: "fc1.weight", "blocks.0.fc.bias". Children are members of
-// the module (or otherwise live as long): a module keeps pointers to them, so modules can't be
-// copied or moved.
+// Names join with dots, as in PyTorch: "fc1.weight", "blocks.0.fc.bias". Children and tensors are
+// members of the module: it keeps pointers to them, so modules can't be copied or moved.
 #pragma once
 
 #include <string>
@@ -58,8 +57,10 @@ class Module {
   std::string Path() const;
 
  protected:
-  // Each returns nothing new: the member that is given stays the module's. Throws
-  // std::invalid_argument for an empty name, one with a dot, or one taken.
+  // What is registered stays the owner's. Each throws std::invalid_argument for an empty name, one
+  // with a dot, or one taken.
+  //
+  // A child has one parent at a time; one that has another throws std::invalid_argument.
   void Register(std::string name, Module& child);
   // Makes it require a gradient.
   void RegisterParameter(std::string name, Tensor& parameter);
@@ -69,6 +70,11 @@ class Module {
  private:
   template <class T>
   using Named = std::pair<std::string, T*>;
+
+  // Appends the tensors of one kind, of this module and its children, that aren't there yet.
+  void Collect(std::vector<Named<Tensor>> Module::*kind, const std::string& prefix,
+               std::vector<NamedTensor>& found) const;
+  void RequireFree(const std::string& name) const;
 
   std::vector<Named<Module>> children_;
   std::vector<Named<Tensor>> parameters_;

@@ -1,4 +1,5 @@
-// Optimizers: they change parameters by their gradients. The formulas are PyTorch's.
+// Optimizers change parameters by their gradients. This is what they have in common; sgd.h and
+// adam.h have the optimizers. The formulas are PyTorch's.
 //
 //   optim::Sgd optimizer(model.Parameters(), {.learning_rate = 0.01, .momentum = 0.9});
 //   optimizer.ZeroGrad();
@@ -10,7 +11,6 @@
 // (a negative learning rate, a beta outside [0, 1), NaN), and for a list without parameters.
 #pragma once
 
-#include <cstdint>
 #include <vector>
 
 #include "ops/tensor/tensor.h"
@@ -20,6 +20,8 @@ namespace ops::optim {
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
+  Optimizer(const Optimizer&) = delete;
+  Optimizer& operator=(const Optimizer&) = delete;
 
   virtual void Step() = 0;
   // "None yet" for the gradient of every parameter.
@@ -34,57 +36,14 @@ class Optimizer {
  protected:
   Optimizer(std::vector<NamedTensor> parameters, double learning_rate);
 
+  // Throw std::invalid_argument, with name and value, unless the option is finite and at least 0;
+  // or in [0, 1).
+  static double NotNegative(const char* option, double value);
+  static double Fraction(const char* option, double value);
+
  private:
   std::vector<NamedTensor> parameters_;
   double learning_rate_;
-};
-
-struct SgdOptions {
-  double learning_rate = 0.001;
-  double momentum = 0;
-  double weight_decay = 0;
-};
-
-class Sgd : public Optimizer {
- public:
-  explicit Sgd(std::vector<NamedTensor> parameters, const SgdOptions& options = {});
-  void Step() override;
-
- private:
-  SgdOptions options_;
-  std::vector<Tensor> momentum_buffers_;  // undefined until the parameter's first step
-};
-
-struct AdamOptions {
-  double learning_rate = 0.001;
-  double beta1 = 0.9;
-  double beta2 = 0.999;
-  double epsilon = 1e-8;
-  double weight_decay = 0;  // added to the gradient: Adam; AdamW decays the weight itself
-};
-
-class Adam : public Optimizer {
- public:
-  explicit Adam(std::vector<NamedTensor> parameters, const AdamOptions& options = {});
-  void Step() override;
-
- protected:
-  Adam(std::vector<NamedTensor> parameters, const AdamOptions& options,
-       bool decoupled_weight_decay);
-
- private:
-  struct State {
-    Tensor first_moment, second_moment;
-    int64_t step = 0;
-  };
-  AdamOptions options_;
-  bool decoupled_weight_decay_;
-  std::vector<State> states_;
-};
-
-class AdamW : public Adam {
- public:
-  explicit AdamW(std::vector<NamedTensor> parameters, AdamOptions options = {.weight_decay = 0.01});
 };
 
 }  // namespace ops::optim

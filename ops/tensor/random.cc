@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numbers>
 #include <numeric>
 #include <stdexcept>
@@ -11,22 +13,32 @@
 namespace ops {
 namespace {
 
+// draw.operator()<T>() gives the values of a tensor with elements of type T.
 template <class Draw>
 void FillWith(const Tensor& tensor, Draw draw) {
-  if (!IsFloating(tensor.dtype())) {
+  if (!tensor.defined() || !IsFloating(tensor.dtype())) {
     throw std::invalid_argument(
         fmt::format("random values need a floating point tensor, got {}", tensor.Describe()));
   }
   Dispatch(tensor.dtype(), [&]<class T>() {
     for (T& element : tensor.elements<T>()) {
+      const double value = draw.template operator()<T>();
       if constexpr (sizeof(T) == 2) {
-        element = T(static_cast<float>(draw()));
+        element = T(static_cast<float>(value));
       } else {
-        element = static_cast<T>(draw());
+        element = static_cast<T>(value);
       }
     }
   });
 }
+
+// Bits of a significand, the implicit one too.
+template <class T>
+constexpr int kSignificandBits = std::numeric_limits<T>::digits;
+template <>
+constexpr int kSignificandBits<BFloat16> = 8;
+template <>
+constexpr int kSignificandBits<Float16> = 11;
 
 }  // namespace
 
@@ -97,11 +109,16 @@ std::vector<int64_t> Generator::Permutation(int64_t count) {
 }
 
 void Generator::FillUniform(const Tensor& tensor, double low, double high) {
-  FillWith(tensor, [&] { return low + (high - low) * Uniform(); });
+  // No more bits than T has, so that what is drawn below 1 isn't rounded to 1.
+  FillWith(tensor, [&]<class T>() {
+    constexpr int kSpare = 53 - std::clamp(kSignificandBits<T>, 1, 53);
+    const uint64_t bits = NextUint64() >> 11 >> kSpare << kSpare;
+    return low + (high - low) * (static_cast<double>(bits) * 0x1p-53);
+  });
 }
 
 void Generator::FillNormal(const Tensor& tensor, double mean, double standard_deviation) {
-  FillWith(tensor, [&] { return mean + standard_deviation * Normal(); });
+  FillWith(tensor, [&]<class T>() { return mean + standard_deviation * Normal(); });
 }
 
 }  // namespace ops

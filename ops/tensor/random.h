@@ -39,7 +39,9 @@ class Generator {
   // 0 .. count-1 in random order (Fisher and Yates).
   std::vector<int64_t> Permutation(int64_t count);
 
-  // Uniform in [low, high), and normal; floating point tensors only.
+  // Uniform in [low, high), with as many random bits as the dtype has (where neither bound is 0,
+  // rounding may give `high`), and normal. Throws std::invalid_argument unless the tensor is
+  // floating point.
   void FillUniform(const Tensor& tensor, double low, double high);
   void FillNormal(const Tensor& tensor, double mean, double standard_deviation);
 

@@ -12,10 +12,16 @@ Shape::Shape(std::span<const int64_t> dims) : rank_(static_cast<int>(dims.size()
     throw std::invalid_argument(fmt::format("a shape has at most {} dimensions, got [{}]", kMaxRank,
                                             fmt::join(dims, ", ")));
   }
+  int64_t num_elements = 1;
   for (int64_t extent : dims) {
     if (extent < 0) {
       throw std::invalid_argument(
           fmt::format("negative extent in shape [{}]", fmt::join(dims, ", ")));
+    }
+    if (__builtin_mul_overflow(num_elements, extent, &num_elements) ||
+        num_elements > kMaxElements) {
+      throw std::invalid_argument(
+          fmt::format("more than 2^59 elements in shape [{}]", fmt::join(dims, ", ")));
     }
   }
   std::copy(dims.begin(), dims.end(), dims_.begin());

@@ -13,9 +13,11 @@ namespace ops {
 class Shape {
  public:
   static constexpr int kMaxRank = 6;
+  static constexpr int64_t kMaxElements = int64_t{1} << 59;  // so that bytes fit an int64_t
 
   Shape() = default;
-  // Throws std::invalid_argument for a negative extent or more than kMaxRank of them.
+  // Throws std::invalid_argument for a negative extent, more than kMaxRank of them, or more than
+  // kMaxElements.
   Shape(std::initializer_list<int64_t> dims) : Shape(std::span(dims.begin(), dims.size())) {}
   explicit Shape(std::span<const int64_t> dims);
 

@@ -129,6 +129,8 @@ class Tensor {
   void set_meta(std::shared_ptr<TensorMeta> meta) const { impl_->meta = std::move(meta); }
 
  private:
+  friend class WeakTensor;
+
   struct Impl {
     Memory memory;
     Shape shape;
@@ -143,6 +145,22 @@ class Tensor {
   [[noreturn]] void ThrowWrongDType(DType asked) const;
 
   std::shared_ptr<Impl> impl_;
+};
+
+// A reference to a tensor that doesn't keep it alive.
+class WeakTensor {
+ public:
+  explicit WeakTensor(const Tensor& tensor) : impl_(tensor.impl_) {}
+
+  // The tensor; undefined when its last handle has gone.
+  Tensor Lock() const {
+    Tensor tensor;
+    tensor.impl_ = impl_.lock();
+    return tensor;
+  }
+
+ private:
+  std::weak_ptr<Tensor::Impl> impl_;
 };
 
 // A tensor and the name by which messages, state dicts and checkpoints know it

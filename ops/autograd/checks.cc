@@ -1,0 +1,25 @@
+#include "ops/autograd/checks.h"
+
+#include <fmt/format.h>
+
+#include <stdexcept>
+
+namespace ops {
+
+void RequireDefined(std::string_view function, InputList inputs) {
+  for (const Tensor& input : inputs) {
+    if (!input.defined()) {
+      throw std::invalid_argument(fmt::format("{}: got an undefined tensor", function));
+    }
+  }
+}
+
+void RequireSameType(std::string_view function, const Tensor& a, const Tensor& b) {
+  RequireDefined(function, {a, b});
+  if (a.dtype() == b.dtype() && a.device() == b.device()) return;
+  throw std::invalid_argument(fmt::format("{}: {} and {} differ in {}", function, a.Describe(),
+                                          b.Describe(),
+                                          a.dtype() != b.dtype() ? "dtype" : "device"));
+}
+
+}  // namespace ops

@@ -1,0 +1,14 @@
+// The kernels that differentiable functions call: the one place that says on which device they run.
+// ops/cuda will offer the same functions, and this header the choice between them.
+#pragma once
+
+#include "ops/cpu/elementwise.h"
+#include "ops/cpu/loss.h"
+#include "ops/cpu/matmul.h"
+#include "ops/cpu/reduce.h"
+
+namespace ops {
+
+namespace kernels = cpu;
+
+}  // namespace ops

@@ -1,0 +1,89 @@
+#include "ops/autograd/node.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "ops/autograd/kernels.h"
+
+namespace ops {
+namespace {
+
+thread_local bool tape_enabled = true;
+thread_local uint64_t next_sequence = 0;
+
+GradMeta* MetaOf(const Tensor& tensor) {
+  return tensor.defined() ? static_cast<GradMeta*>(tensor.meta()) : nullptr;
+}
+
+bool WantsGrad(const Tensor& tensor) {
+  const GradMeta* meta = MetaOf(tensor);
+  return meta != nullptr && meta->requires_grad();
+}
+
+bool IsOnlyOwnerOfNode(const std::shared_ptr<GradMeta>& meta) {
+  return meta != nullptr && meta.use_count() == 1 && meta->AsNode() != nullptr;
+}
+
+}  // namespace
+
+bool EnableTape(bool enabled) { return std::exchange(tape_enabled, enabled); }
+
+bool NeedsTape(InputList inputs) { return tape_enabled && std::ranges::any_of(inputs, WantsGrad); }
+
+Tensor Saved(const Tensor& tensor) {
+  GradMeta* meta = MetaOf(tensor);
+  return meta == nullptr || meta->AsNode() == nullptr ? tensor : tensor.Detach();
+}
+
+Tensor SavedFor(const Tensor& input, const Tensor& tensor) {
+  return WantsGrad(input) ? Saved(tensor) : Tensor();
+}
+
+Node::Node(std::string_view name, const Tensor& output, InputList inputs)
+    : GradMeta(output), name_(name), sequence_(next_sequence++) {
+  for (const Tensor& input : inputs) {
+    inputs_.push_back(WantsGrad(input) ? std::static_pointer_cast<GradMeta>(input.shared_meta())
+                                       : nullptr);
+  }
+}
+
+// A tape that no Backward has used up goes with its last node. It may be long, and each node owns
+// the ones before it, so they are taken apart here one by one and not by nested destructors.
+Node::~Node() {
+  std::vector<std::shared_ptr<GradMeta>> doomed;
+  const auto take_inputs = [&doomed](Node& node) {
+    for (std::shared_ptr<GradMeta>& input : node.inputs_) {
+      if (IsOnlyOwnerOfNode(input)) doomed.push_back(std::move(input));
+    }
+  };
+  take_inputs(*this);
+  while (!doomed.empty()) {
+    const std::shared_ptr<GradMeta> last = std::move(doomed.back());
+    doomed.pop_back();
+    take_inputs(*last->AsNode());
+  }
+}
+
+GradTarget Node::Target() {
+  if (!gradient_.defined()) {
+    gradient_ = Tensor::Empty(shape(), options());
+    return {gradient_, false};
+  }
+  if (gradient_shared_) gradient_ = gradient_.Clone();
+  gradient_shared_ = false;
+  return {gradient_, true};
+}
+
+void Node::Add(const Tensor& gradient) {
+  if (!gradient_.defined()) {
+    gradient_ = gradient;
+    gradient_shared_ = true;
+    return;
+  }
+  const Tensor sum = gradient_shared_ ? Tensor::Empty(shape(), options()) : gradient_;
+  kernels::Binary(kernels::BinaryOp::kAdd, gradient_, gradient, sum);
+  gradient_ = sum;
+  gradient_shared_ = false;
+}
+
+}  // namespace ops

@@ -1,0 +1,142 @@
+#include "ops/nn/module.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <stdexcept>
+
+#include "ops/autograd/grad.h"
+
+namespace ops::nn {
+namespace {
+
+std::string Join(const std::string& prefix, const std::string& name) {
+  return prefix.empty() ? name : prefix + "." + name;
+}
+
+bool Contains(const std::vector<NamedTensor>& list, const Tensor& tensor) {
+  return std::ranges::any_of(
+      list, [&](const NamedTensor& known) { return known.tensor.IsSameAs(tensor); });
+}
+
+}  // namespace
+
+// A child may go before its parent (a member does) or after it (what a wrapper was given does).
+Module::~Module() {
+  if (parent_ != nullptr) {
+    std::erase_if(parent_->children_, [this](const auto& child) { return child.second == this; });
+  }
+  for (const auto& [name, child] : children_) child->parent_ = nullptr;
+}
+
+Tensor Module::Forward(const Tensor&) {
+  throw std::logic_error(fmt::format("module '{}' doesn't define Forward(const Tensor&)", Path()));
+}
+
+void Module::Collect(std::vector<Named<Tensor>> Module::*kind, const std::string& prefix,
+                     std::vector<NamedTensor>& found) const {
+  for (const auto& [name, tensor] : this->*kind) {
+    if (!Contains(found, *tensor)) found.push_back({Join(prefix, name), *tensor});
+  }
+  for (const auto& [name, child] : children_) child->Collect(kind, Join(prefix, name), found);
+}
+
+std::vector<NamedTensor> Module::Parameters() const {
+  std::vector<NamedTensor> found;
+  Collect(&Module::parameters_, "", found);
+  return found;
+}
+
+std::vector<NamedTensor> Module::Buffers() const {
+  std::vector<NamedTensor> found;
+  Collect(&Module::buffers_, "", found);
+  return found;
+}
+
+void Module::ZeroGrad() {
+  for (const auto& [name, parameter] : parameters_) ClearGrad(*parameter);
+  for (const auto& [name, child] : children_) child->ZeroGrad();
+}
+
+void Module::Train(bool training) {
+  training_ = training;
+  for (const auto& [name, child] : children_) child->Train(training);
+}
+
+std::vector<NamedTensor> Module::StateDict() const {
+  std::vector<NamedTensor> state = Parameters();
+  Collect(&Module::buffers_, "", state);
+  return state;
+}
+
+void Module::LoadStateDict(const std::vector<NamedTensor>& state) {
+  const std::vector<NamedTensor> own = StateDict();
+  std::map<std::string_view, const Tensor*> values;
+  for (const auto& [name, tensor] : state) values[name] = &tensor;
+
+  std::vector<std::string_view> missing, unexpected;
+  for (const auto& [name, tensor] : own) {
+    if (!values.contains(name)) missing.push_back(name);
+  }
+  for (const auto& [name, tensor] : values) {
+    const bool known =
+        std::ranges::any_of(own, [&](const auto& mine) { return mine.name == name; });
+    if (!known) unexpected.push_back(name);
+  }
+  if (!missing.empty() || !unexpected.empty()) {
+    throw std::invalid_argument(fmt::format("LoadStateDict: missing: [{}], unexpected: [{}]",
+                                            fmt::join(missing, ", "), fmt::join(unexpected, ", ")));
+  }
+  for (const auto& [name, tensor] : own) {
+    const Tensor& value = *values.at(name);
+    if (value.defined() && value.shape() == tensor.shape() && value.dtype() == tensor.dtype()) {
+      continue;
+    }
+    throw std::invalid_argument(fmt::format("LoadStateDict: '{}' is {}, expected {}", name,
+                                            value.Describe(), tensor.Describe()));
+  }
+  for (const auto& [name, tensor] : own) tensor.CopyFrom(*values.at(name));
+}
+
+std::string Module::Path() const {
+  if (parent_ == nullptr) return "";
+  const auto me = std::ranges::find(parent_->children_, this, &Named<Module>::second);
+  return Join(parent_->Path(), me->first);
+}
+
+void Module::RequireFree(const std::string& name) const {
+  const auto taken = [&name](const auto& registered) {
+    return std::ranges::any_of(registered, [&](const auto& entry) { return entry.first == name; });
+  };
+  if (name.empty() || name.find('.') != std::string::npos) {
+    throw std::invalid_argument(
+        fmt::format("a module can't register '{}': names are not empty and have no dot", name));
+  }
+  if (taken(children_) || taken(parameters_) || taken(buffers_)) {
+    throw std::invalid_argument(fmt::format("a module has registered '{}' already", name));
+  }
+}
+
+void Module::Register(std::string name, Module& child) {
+  RequireFree(name);
+  if (child.parent_ != nullptr) {
+    throw std::invalid_argument(
+        fmt::format("module '{}' has a parent already, as '{}'", name, child.Path()));
+  }
+  child.parent_ = this;
+  children_.emplace_back(std::move(name), &child);
+}
+
+void Module::RegisterParameter(std::string name, Tensor& parameter) {
+  RequireFree(name);
+  SetRequiresGrad(parameter);
+  parameters_.emplace_back(std::move(name), &parameter);
+}
+
+void Module::RegisterBuffer(std::string name, Tensor& buffer) {
+  RequireFree(name);
+  buffers_.emplace_back(std::move(name), &buffer);
+}
+
+}  // namespace ops::nn

@@ -1,0 +1,51 @@
+// Adam (Kingma and Ba 2015) and AdamW (Loshchilov and Hutter 2019). For each parameter p of
+// gradient g, at its t-th step, from 1:
+//
+//   Adam: g += weight_decay p          AdamW: p -= learning_rate weight_decay p
+//   m = beta1 m + (1 - beta1) g
+//   v = beta2 v + (1 - beta2) g^2
+//   p -= learning_rate (m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^t)) + epsilon)
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "ops/optim/optimizer.h"
+
+namespace ops::optim {
+
+struct AdamOptions {
+  double learning_rate = 0.001;
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double epsilon = 1e-8;
+  double weight_decay = 0;
+};
+
+class Adam : public Optimizer {
+ public:
+  explicit Adam(std::vector<NamedTensor> parameters, const AdamOptions& options = {});
+  void Step() override;
+
+ protected:
+  Adam(std::vector<NamedTensor> parameters, const AdamOptions& options,
+       bool decoupled_weight_decay);
+
+ private:
+  struct State {
+    Tensor first_moment, second_moment;  // undefined until the parameter's first step
+    int64_t step = 0;
+  };
+
+  AdamOptions options_;
+  bool decoupled_weight_decay_;
+  std::vector<State> states_;
+};
+
+class AdamW : public Adam {
+ public:
+  explicit AdamW(std::vector<NamedTensor> parameters,
+                 const AdamOptions& options = {.weight_decay = 0.01});
+};
+
+}  // namespace ops::optim

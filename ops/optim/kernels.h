@@ -1,0 +1,10 @@
+// The kernels that optimizers call: where ops/cuda will come in, as in ops/autograd/kernels.h.
+#pragma once
+
+#include "ops/cpu/optimizer.h"
+
+namespace ops {
+
+namespace kernels = cpu;
+
+}  // namespace ops
