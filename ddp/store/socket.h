@@ -1,0 +1,60 @@
+// TCP sockets with deadlines: non-blocking, closed on exec, IPv4 and IPv6. Errors are
+// std::system_error with the address, deadlines TimeoutError.
+#pragma once
+
+#include <string>
+#include <utility>
+
+#include "ddp/duration.h"
+
+namespace ddp {
+
+// Owns a file descriptor.
+class FileDescriptor {
+ public:
+  FileDescriptor() = default;
+  explicit FileDescriptor(int fd) : fd_(fd) {}
+  FileDescriptor(FileDescriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  FileDescriptor& operator=(FileDescriptor&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
+  ~FileDescriptor();
+
+  int get() const { return fd_; }
+  bool valid() const { return fd_ >= 0; }
+
+ private:
+  int fd_ = -1;
+};
+
+// A socket that listens on `port` (0: any free one) of `host` ("": all interfaces). A port that is
+// taken is a std::system_error that says so.
+FileDescriptor Listen(const std::string& host, int port);
+
+// Makes an inherited listening socket like one of Listen's.
+FileDescriptor AdoptListener(int fd);
+
+// Accepts a connection; not valid() when there is none (or no longer).
+FileDescriptor Accept(int listener);
+
+// Connects to the first address of `host` that answers.
+FileDescriptor Connect(const std::string& host, int port, Deadline deadline);
+
+// The same, again and again until it works or the deadline comes, as the other side may not have
+// started yet. Only a host that doesn't exist fails at once.
+FileDescriptor ConnectPatiently(const std::string& host, int port, Deadline deadline);
+
+int LocalPort(int socket);
+// The numeric address of this end.
+std::string LocalHost(int socket);
+
+// "10.0.0.1:29500", "[::1]:29500".
+std::string FormatAddress(const std::string& host, int port);
+
+// Waits until `events` (POLLIN, POLLOUT) or an error; false when the deadline came first.
+bool WaitUntilReady(int fd, short events, Deadline deadline);
+
+[[noreturn]] void ThrowSystemError(int error, const std::string& what);
+
+}  // namespace ddp

@@ -1,0 +1,214 @@
+// What is particular to the network: addresses, ports, strangers, servers that come and go.
+#include "ddp/store/tcp_store.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <memory>
+#include <optional>
+#include <random>
+#include <system_error>
+#include <thread>
+
+#include "ddp/store/socket.h"
+#include "ddp/store/tcp_store_server.h"
+
+namespace ddp {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::AllOf;
+using testing::HasSubstr;
+
+template <class Error, class F>
+std::string MessageOf(F f) {
+  try {
+    f();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no such error";
+}
+
+TcpStore Connected(const TcpStoreServer& server) {
+  return TcpStore("127.0.0.1", server.port(), {.timeout = 30s});
+}
+
+// A port where nobody listens, and nobody else will.
+FileDescriptor ReservePort() {
+  FileDescriptor reserved(socket(AF_INET, SOCK_STREAM, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  EXPECT_EQ(bind(reserved.get(), reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+  return reserved;
+}
+
+// A client that speaks bytes of its own.
+class Stranger {
+ public:
+  explicit Stranger(const TcpStoreServer& server)
+      : socket_(Connect("127.0.0.1", server.port(), DeadlineAfter(30s))) {}
+
+  void Say(std::string_view bytes) {
+    EXPECT_GE(send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL), 0);
+  }
+  // Whether the server hangs up, however much it says before.
+  bool IsTurnedAway() {
+    char bytes[4096];
+    while (WaitUntilReady(socket_.get(), POLLIN, DeadlineAfter(30s))) {
+      if (recv(socket_.get(), bytes, sizeof bytes, 0) <= 0) return true;
+    }
+    return false;
+  }
+
+ private:
+  FileDescriptor socket_;
+};
+
+TEST(TcpStoreTest, IPv4AndIPv6AndNames) {
+  TcpStoreServer server;
+  for (const char* host : {"127.0.0.1", "localhost"}) {
+    EXPECT_EQ(TcpStore(host, server.port()).Add(host, 1), 1);
+  }
+  TcpStoreServer only_v6({.host = "::1"});
+  TcpStore store("::1", only_v6.port());
+  EXPECT_EQ(store.Add("count", 1), 1);
+  EXPECT_EQ(store.local_address(), "::1");
+}
+
+TEST(TcpStoreTest, KnowsItsOwnAddress) {
+  TcpStoreServer server;
+  EXPECT_EQ(Connected(server).local_address(), "127.0.0.1");
+}
+
+TEST(TcpStoreTest, AHostThatDoesNotExistFailsAtOnce) {
+  EXPECT_THAT(MessageOf<std::system_error>([] { TcpStore("no such host", 1); }),
+              HasSubstr("'no such host'"));
+}
+
+TEST(TcpStoreTest, APortInUseIsNamed) {
+  TcpStoreServer server;
+  EXPECT_THAT(
+      MessageOf<std::system_error>([&] { TcpStoreServer({.port = server.port()}); }),
+      AllOf(HasSubstr(fmt::format("port {} is in use", server.port())), HasSubstr("0 for any")));
+}
+
+TEST(TcpStoreTest, TakesOverAListeningSocket) {
+  const int listener = socket(AF_INET, SOCK_STREAM, 0);
+  ASSERT_EQ(listen(listener, 8), 0);
+  const int port = LocalPort(listener);
+  TcpStoreServer server({.listening_fd = listener});
+  EXPECT_EQ(server.port(), port);
+  EXPECT_EQ(Connected(server).Add("count", 1), 1);
+}
+
+TEST(TcpStoreTest, RefusesADescriptorThatDoesNotListen) {
+  EXPECT_THROW(TcpStoreServer({.listening_fd = socket(AF_INET, SOCK_STREAM, 0)}),
+               std::system_error);
+}
+
+TEST(TcpStoreTest, WaitsForAServerThatStartsLater) {
+  const FileDescriptor reserved = ReservePort();
+  const int port = LocalPort(reserved.get());
+  EXPECT_THROW(Connect("127.0.0.1", port, DeadlineAfter(30s)), std::system_error);
+  std::thread client([&] { EXPECT_EQ(TcpStore("127.0.0.1", port).Get("key"), "value"); });
+  ASSERT_EQ(listen(reserved.get(), 8), 0);
+  TcpStoreServer server({.listening_fd = dup(reserved.get())});
+  Connected(server).Set("key", "value");
+  client.join();
+}
+
+TEST(TcpStoreTest, GivesUpAtTheDeadlineAndNamesTheAddress) {
+  const FileDescriptor reserved = ReservePort();
+  const int port = LocalPort(reserved.get());
+  const auto start = Clock::now();
+  EXPECT_THAT(
+      MessageOf<TimeoutError>([&] { TcpStore("127.0.0.1", port, {.timeout = 60ms}); }),
+      AllOf(HasSubstr(fmt::format("127.0.0.1:{}", port)), HasSubstr("0.06"), HasSubstr("refused")));
+  EXPECT_GE(Clock::now() - start, 60ms);
+}
+
+TEST(TcpStoreTest, AServerThatNeverAnswersIsNamed) {
+  const FileDescriptor listener = Listen("127.0.0.1", 0);
+  const int port = LocalPort(listener.get());
+  EXPECT_THAT(MessageOf<TimeoutError>([&] { TcpStore("127.0.0.1", port, {.timeout = 40ms}); }),
+              AllOf(HasSubstr(fmt::format("127.0.0.1:{}", port)), HasSubstr("no store answered")));
+}
+
+TEST(TcpStoreTest, SomethingElseThatAnswersIsNoStore) {
+  const FileDescriptor listener = Listen("127.0.0.1", 0);
+  std::thread other([&] {
+    WaitUntilReady(listener.get(), POLLIN, DeadlineAfter(30s));
+    const FileDescriptor client = Accept(listener.get());
+    send(client.get(), "HTTP/1.1 400 Bad Request\r\n", 26, MSG_NOSIGNAL);
+    char bytes[64];
+    WaitUntilReady(client.get(), POLLIN, DeadlineAfter(30s));
+    recv(client.get(), bytes, sizeof bytes, 0);
+  });
+  EXPECT_THAT(MessageOf<CollectiveError>([&] { TcpStore("127.0.0.1", LocalPort(listener.get())); }),
+              HasSubstr("not a store"));
+  other.join();
+}
+
+TEST(TcpStoreTest, AServerThatEndsIsAnErrorAtOnce) {
+  auto server = std::make_unique<TcpStoreServer>();
+  TcpStore store = TcpStore("127.0.0.1", server->port(), {.timeout = 1h});
+  std::thread waiting([&] { EXPECT_THROW(store.Get("never"), CollectiveError); });
+  store.Set("key", "value");
+  server.reset();
+  waiting.join();
+  EXPECT_THAT(MessageOf<CollectiveError>([&] { store.Set("key", "value"); }),
+              HasSubstr("lost the store at 127.0.0.1:"));
+  EXPECT_THROW(store.Get("key"), CollectiveError);
+}
+
+TEST(TcpStoreTest, StartsAndStopsOftenOnOnePort) {
+  int port = TcpStoreServer().port();
+  for (int i = 0; i < 100; ++i) {
+    TcpStoreServer server({.host = "127.0.0.1", .port = port});
+    EXPECT_EQ(Connected(server).Add("count", 1), 1);
+  }
+}
+
+TEST(TcpStoreTest, ValuesBeyondTheLimitAreRefused) {
+  TcpStoreServer server;
+  TcpStore store = TcpStore("127.0.0.1", server.port());
+  EXPECT_THROW(store.Set("huge", std::string(65 << 20, 'x')), std::invalid_argument);
+  EXPECT_FALSE(store.Check({"huge"}));
+}
+
+TEST(TcpStoreTest, StrangersAreTurnedAway) {
+  TcpStoreServer server;
+  TcpStore store = TcpStore("127.0.0.1", server.port());
+  store.Set("key", "value");
+  std::mt19937 random(17);
+  for (int i = 0; i < 50; ++i) {
+    std::string garbage(1 + random() % 1000, '\0');
+    for (char& byte : garbage) byte = static_cast<char>(random());
+    Stranger web(server), scanner(server), liar(server), rambler(server);
+    web.Say("GET / HTTP/1.1\r\n\r\n");
+    liar.Say("ddp store client 1\n\xff\xff\xff\xff");
+    rambler.Say("ddp store client 1\n\x09" + std::string("\0\0\0\xee", 4) + garbage);
+    EXPECT_TRUE(web.IsTurnedAway());
+    EXPECT_TRUE(liar.IsTurnedAway());
+  }
+  EXPECT_EQ(store.Get("key"), "value");
+}
+
+TEST(TcpStoreTest, HalfOpenAndSlowClientsHoldUpNobody) {
+  TcpStoreServer server;
+  Stranger silent(server), slow(server);
+  slow.Say("ddp store cl");
+  EXPECT_EQ(Connected(server).Add("count", 1), 1);
+  slow.Say("ient 1\n");
+  EXPECT_EQ(Connected(server).Add("count", 1), 2);
+}
+
+}  // namespace
+}  // namespace ddp
