@@ -7,7 +7,8 @@
 
 namespace ops::cpu {
 
-// B is packed on the stack, its rows filled up to whole vectors.
+// Above this oneDNN and OpenBLAS catch up. B is packed on the stack, its rows filled up to whole
+// vectors.
 inline constexpr int64_t kMaxSmallProductMultiplications = 8192;
 inline constexpr int64_t kMaxPackedElements = 4096;
 inline constexpr int64_t kMaxVectorElements = 16;
