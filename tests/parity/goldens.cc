@@ -1,6 +1,7 @@
 #include "tests/parity/goldens.h"
 
-#include <cstdlib>
+#include <fmt/format.h>
+
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
@@ -31,7 +32,7 @@ nlohmann::json OptimizerRecord(const std::string& model, const std::string& opti
 }
 
 // "w2": how the goldens call the training on two ranks.
-std::string WorldKey(int world_size) { return "w" + std::to_string(world_size); }
+std::string WorldKey(int world_size) { return fmt::format("w{}", world_size); }
 
 // values[index] for the first dimension.
 ops::Tensor At(const ops::Tensor& values, int64_t index) {
@@ -126,7 +127,7 @@ std::vector<double> Goldens::MeanLosses(const std::string& optimizer, int world_
 
 std::vector<ops::NamedTensor> Goldens::FinalWeights(const std::string& optimizer,
                                                     int world_size) const {
-  const std::string prefix = optimizer + "." + WorldKey(world_size) + "/";
+  const std::string prefix = fmt::format("{}.{}/", optimizer, WorldKey(world_size));
   std::vector<ops::NamedTensor> weights;
   for (const auto& [name, tensor] : ddp::ReadSafetensors(PathOf(model_ + ".final.safetensors"))) {
     if (name.starts_with(prefix)) weights.push_back({name.substr(prefix.size()), tensor});

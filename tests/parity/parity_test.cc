@@ -45,11 +45,12 @@ Result Train(const Goldens& goldens, ops::nn::Module& model, ops::nn::Module& fo
 std::vector<Result> TrainOnRanks(const Goldens& goldens, const std::string& optimizer,
                                  int world_size) {
   std::vector<Result> results(world_size);
-  ddp::RunRanks(world_size, [&](ddp::ProcessGroup& group) {
+  ddp::RunRanks(world_size, [&](ddp::TestRank& rank) {
+    auto group = rank.Join();
     auto model = goldens.MakeModel();
-    ddp::DistributedDataParallel replicated(*model, group);
-    results[group.rank()] = Train(goldens, *model, replicated, optimizer,
-                                  [&](int step) { return goldens.RankBatch(group.rank(), step); });
+    ddp::DistributedDataParallel replicated(*model, *group);
+    results[rank.rank()] = Train(goldens, *model, replicated, optimizer,
+                                 [&](int step) { return goldens.RankBatch(rank.rank(), step); });
   });
   return results;
 }
