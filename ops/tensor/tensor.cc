@@ -7,27 +7,36 @@
 #include <stdexcept>
 #include <type_traits>
 
+#include "ops/tensor/block_cache.h"
 #include "ops/tensor/random.h"
 
 namespace ops {
 namespace {
 
-// One allocation holds reference counts and elements. Large memory starts on a cache line; small
-// memory keeps malloc's own alignment, because aligned allocation is several times slower.
+// Small memory comes with its reference counts in one allocation.
 struct SmallBlock {
   alignas(16) std::byte bytes[16];
 };
-struct CacheLine {
-  alignas(64) std::byte bytes[64];
-};
 constexpr int64_t kSmallBytes = 1024;
 
-template <class Block>
-Memory AllocateBlocks(int64_t num_bytes) {
-  auto blocks =
-      std::make_shared_for_overwrite<Block[]>((num_bytes + sizeof(Block) - 1) / sizeof(Block));
-  std::byte* first = reinterpret_cast<std::byte*>(blocks.get());
+Memory AllocateSmall(int64_t num_bytes) {
+  const auto count = static_cast<size_t>(num_bytes + 15) / sizeof(SmallBlock);
+  auto blocks = std::make_shared_for_overwrite<SmallBlock[]>(count);
+  auto* const first = reinterpret_cast<std::byte*>(blocks.get());
   return Memory(std::move(blocks), first);
+}
+
+// The process's: tensors are freed by other threads than those that made them, and until the very
+// end, so it is never destroyed.
+BlockCache& LargeBlocks() {
+  constexpr int64_t kMaxIdleBytes = 256 << 20;
+  static BlockCache& cache = *new BlockCache(kMaxIdleBytes);
+  return cache;
+}
+
+Memory AllocateLarge(int64_t num_bytes) {
+  return Memory(LargeBlocks().Allocate(num_bytes),
+                [num_bytes](std::byte* block) { LargeBlocks().Free(block, num_bytes); });
 }
 
 template <class To, class From>
@@ -66,8 +75,7 @@ Memory AllocateMemory(int64_t num_bytes, const Device& device) {
         fmt::format("no tensors on {} yet: this version trains on the CPU; use device 'cpu'",
                     device.ToString()));
   }
-  return num_bytes <= kSmallBytes ? AllocateBlocks<SmallBlock>(num_bytes)
-                                  : AllocateBlocks<CacheLine>(num_bytes);
+  return num_bytes <= kSmallBytes ? AllocateSmall(num_bytes) : AllocateLarge(num_bytes);
 }
 
 Tensor Tensor::Wrap(Memory memory, const Shape& shape, const TensorOptions& options) {

@@ -33,7 +33,8 @@ class Generator;
 using Memory = std::shared_ptr<std::byte>;
 
 // `num_bytes` bytes, not initialised, aligned for vector loads. Throws std::invalid_argument for a
-// device that can't be used, std::bad_alloc when memory is short.
+// device that can't be used, std::bad_alloc when memory is short. Freed memory of more than 1 KiB
+// stays with the process, up to 256 MiB, for the next allocation of the size (block_cache.h).
 Memory AllocateMemory(int64_t num_bytes, const Device& device = Device::Cpu());
 
 // What another room hangs on a tensor; ops/autograd keeps gradients here.
