@@ -25,12 +25,16 @@ def read_events(path):
 def results_of_bazel(events):
     """Returns {label: (result, paths of logs)}: tests, and other targets that failed to build."""
     results = {}
+    tests = set()
     for event in events:
         kind, event_id = next(iter(event["id"].items()))
         label = event_id.get("label") if isinstance(event_id, dict) else None
-        if kind == "targetCompleted":
+        if kind == "targetConfigured" and "testSize" in event.get("configured", {}):
+            tests.add(label)
+        elif kind == "targetCompleted":
             if event.get("aborted", {}).get("reason") == "SKIPPED":
-                results[label] = (SKIPPED, [])
+                if label in tests:
+                    results[label] = (SKIPPED, [])
             elif not event.get("completed", {}).get("success"):
                 results.setdefault(label, (FAILED, []))
         elif kind == "testSummary" and "testSummary" in event:

@@ -105,11 +105,14 @@ struct ProcessGroupOptions {
   int rank = 0;
   int world_size = 1;
   // Where the ranks meet; used while the group is made, and to tell peers why a rank failed.
-  std::shared_ptr<Store> store;
+  std::shared_ptr<Store> store = nullptr;
   // Limit of each operation, and of meeting.
   Duration timeout = kDefaultTimeout;
   // Where this rank's tensors are; a backend that can't reach it is an error that says which can.
   ops::Device device = ops::Device::Cpu();
+  // The network interface that peers connect to, such as "eth0"; "": the one that leads to the
+  // store, which is the loopback interface when the store is on this host.
+  std::string interface = "";
 };
 
 // Returns when all ranks have met. Throws std::invalid_argument for options that can't be right

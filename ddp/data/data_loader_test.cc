@@ -23,7 +23,7 @@ class Numbers : public Dataset {
   explicit Numbers(int64_t size, int64_t bad = -1) : size_(size), bad_(bad) {}
   int64_t size() const override { return size_; }
   Example Get(int64_t index) const override {
-    CheckIndex(index);
+    CheckIndices({&index, 1});
     if (index == bad_) throw std::runtime_error("example " + std::to_string(index) + " is bad");
     const Tensor input = Tensor::FromVector<int64_t>({index}, {1});
     return {input, input.View({})};

@@ -30,15 +30,29 @@ Tensor StackPart(std::span<const Example> examples, Tensor Example::*part, const
   return stacked;
 }
 
-Tensor GatherRows(const Tensor& source, std::span<const int64_t> rows) {
-  const ops::Shape row = source.shape().DropFirst();
-  const int64_t row_bytes = row.num_elements() * SizeOf(source.dtype());
-  Tensor gathered = Tensor::Empty(row.Prepend(static_cast<int64_t>(rows.size())), source.options());
-  std::byte* place = gathered.raw_data();
+// Copies rows of a size that is known at compile time: a move or two each.
+template <int64_t kRowBytes>
+void CopySmallRows(const std::byte* source, std::span<const int64_t> rows, std::byte* place) {
+  for (size_t i = 0; i < rows.size(); ++i) {
+    std::memcpy(place + i * kRowBytes, source + rows[i] * kRowBytes, kRowBytes);
+  }
+}
+
+void CopyRows(const std::byte* source, std::span<const int64_t> rows, int64_t row_bytes,
+              std::byte* place) {
+  if (row_bytes == 4) return CopySmallRows<4>(source, rows, place);
+  if (row_bytes == 8) return CopySmallRows<8>(source, rows, place);
   for (int64_t index : rows) {
-    std::memcpy(place, source.raw_data() + index * row_bytes, row_bytes);
+    std::memcpy(place, source + index * row_bytes, row_bytes);
     place += row_bytes;
   }
+}
+
+Tensor GatherRows(const Tensor& source, std::span<const int64_t> rows) {
+  const ops::Shape row = source.shape().DropFirst();
+  Tensor gathered = Tensor::Empty(row.Prepend(static_cast<int64_t>(rows.size())), source.options());
+  CopyRows(source.raw_data(), rows, row.num_elements() * SizeOf(source.dtype()),
+           gathered.raw_data());
   return gathered;
 }
 
@@ -55,9 +69,12 @@ Batch Dataset::GetBatch(std::span<const int64_t> indices) const {
   return Stack(examples);
 }
 
-void Dataset::CheckIndex(int64_t index) const {
-  if (index < 0 || index >= size()) {
-    throw std::out_of_range(fmt::format("example {} of a dataset of {}", index, size()));
+void Dataset::CheckIndices(std::span<const int64_t> indices) const {
+  const int64_t count = size();
+  for (int64_t index : indices) {
+    if (index < 0 || index >= count) {
+      throw std::out_of_range(fmt::format("example {} of a dataset of {}", index, count));
+    }
   }
 }
 
@@ -78,12 +95,12 @@ TensorDataset::TensorDataset(Tensor inputs, Tensor targets)
 }
 
 Example TensorDataset::Get(int64_t index) const {
-  CheckIndex(index);
+  CheckIndices({&index, 1});
   return {Row(inputs_, index), Row(targets_, index)};
 }
 
 Batch TensorDataset::GetBatch(std::span<const int64_t> indices) const {
-  for (int64_t index : indices) CheckIndex(index);
+  CheckIndices(indices);
   return {GatherRows(inputs_, indices), GatherRows(targets_, indices)};
 }
 

@@ -43,8 +43,8 @@ class Dataset {
   virtual Batch GetBatch(std::span<const int64_t> indices) const;
 
  protected:
-  // Throws what Get promises, with the index and the size.
-  void CheckIndex(int64_t index) const;
+  // Throws what Get promises, with the first index that is outside, and the size.
+  void CheckIndices(std::span<const int64_t> indices) const;
 };
 
 // Puts examples of equal shape and dtype together along a new first dimension (a scalar target

@@ -167,13 +167,13 @@ Example DrawnDigits::Get(int64_t index) const {
 }
 
 Batch DrawnDigits::GetBatch(std::span<const int64_t> indices) const {
+  CheckIndices(indices);
   const int64_t count = static_cast<int64_t>(indices.size());
   const Batch batch = {Tensor::Empty({count, 1, kSide, kSide}),
                        Tensor::Empty({count}, {.dtype = ops::DType::kInt64})};
   float* input = batch.inputs.data<float>();
   int64_t* target = batch.targets.data<int64_t>();
   for (int64_t index : indices) {
-    CheckIndex(index);
     *target++ = Draw(options_, index, input);
     input += kPixels;
   }

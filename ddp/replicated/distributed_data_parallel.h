@@ -17,8 +17,13 @@
 // which backward completes them; a full bucket is all-reduced at once, in one fixed order of
 // buckets on all ranks, and Backward returns when the last is done.
 //
-// A parameter that a synchronised Backward did not reach makes that Backward throw
-// std::logic_error that names it. The model and the group must outlive the wrapper.
+// Every parameter must have a gradient when a synchronised Backward ends, from it or from an
+// earlier one since the gradients were cleared. Otherwise that Backward throws std::logic_error on
+// every rank, with the names of the parameters and the ranks that lack them. A Backward that ends
+// by another exception aborts the group: the other ranks are waiting for its gradients.
+//
+// As in PyTorch, the model is the child "module" of the wrapper. The model and the group must live
+// as long as the wrapper is used; they may be destroyed in any order.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +39,7 @@ struct DistributedDataParallelOptions {
   // bucket of its own. The first bucket to travel is small, so that it leaves early.
   int64_t bucket_bytes = 25 << 20;
   int64_t first_bucket_bytes = 1 << 20;
-  // Broadcast rank 0's buffers before each forward pass in training mode.
+  // Broadcast rank 0's buffers before each forward pass in training mode, but for accumulation.
   bool broadcast_buffers = true;
 };
 
@@ -42,6 +47,8 @@ class Reducer;
 
 class DistributedDataParallel : public ops::nn::Module {
  public:
+  // Throws std::invalid_argument where bucket sizes aren't positive or nothing is to be trained.
+  // In a world of one the wrapper costs nothing and checks nothing.
   DistributedDataParallel(ops::nn::Module& model, ProcessGroup& group,
                           const DistributedDataParallelOptions& options = {});
   ~DistributedDataParallel() override;
@@ -62,8 +69,8 @@ class DistributedDataParallel : public ops::nn::Module {
     NoSync& operator=(const NoSync&) = delete;
 
    private:
-    Reducer& reducer_;
-    bool previous_;
+    Reducer* reducer_;  // null in a world of one
+    bool previous_ = true;
   };
 
   // Seconds that Backward has spent waiting for buckets after its own work was done, in all.
@@ -72,7 +79,7 @@ class DistributedDataParallel : public ops::nn::Module {
  private:
   ops::nn::Module& model_;
   ProcessGroup& group_;
-  DistributedDataParallelOptions options_;
+  bool broadcasts_buffers_ = false;
   std::unique_ptr<Reducer> reducer_;
 };
 

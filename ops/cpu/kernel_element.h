@@ -72,6 +72,17 @@ inline T Round(Compute<T> x) {
   return Rounded<T>::From(x);
 }
 
+// A register of the instruction set, for loops that GCC doesn't vectorise by itself.
+constexpr int kVectorBytes = __BIGGEST_ALIGNMENT__;  // 16, 32 or 64
+
+template <class T>
+struct VectorOf {
+  typedef T Type __attribute__((vector_size(kVectorBytes)));
+  static constexpr int kWidth = kVectorBytes / sizeof(T);
+};
+template <class T>
+using Vector = typename VectorOf<T>::Type;
+
 // f(0) ... f(n - 1), vectorised: no call may depend on another. An output may be an input itself.
 template <class F>
 [[gnu::always_inline]] inline void ForEach(int64_t n, F f) {

@@ -9,32 +9,53 @@ namespace {
 
 constexpr int kLanes = 16;
 
-// GCC splits these into as many registers as the instruction set needs.
-typedef double Lanes __attribute__((vector_size(kLanes * sizeof(double))));
-
-inline double SumOfLanes(const double* lanes) {
-  double sums[kLanes];
-  for (int i = 0; i < kLanes; ++i) sums[i] = lanes[i];
-  for (int half = kLanes / 2; half > 0; half /= 2) {
-    for (int i = 0; i < half; ++i) sums[i] += sums[i + half];
+class LaneSums {
+ public:
+  // Adds values[i] to lane i mod kLanes; `count` is a multiple of kLanes.
+  [[gnu::always_inline]] inline void Add(const double* values, int64_t count) {
+    for (int64_t i = 0; i < count; i += kLanes) {
+      for (int j = 0; j < kVectors; ++j) {
+        Vector<double> added;
+        __builtin_memcpy(&added, values + i + j * kWidth, sizeof(added));
+        sums_[j] += added;
+      }
+    }
   }
-  return sums[0];
-}
 
-// f(0) + ... + f(n - 1), with f's values in float64.
+  // The sum of all lanes and of count < kLanes more values, by halves.
+  [[gnu::always_inline]] inline double Finish(const double* values, int64_t count) const {
+    double lanes[kLanes];
+    __builtin_memcpy(lanes, sums_, sizeof(lanes));
+    for (int64_t i = 0; i < count; ++i) lanes[i] += values[i];
+    for (int half = kLanes / 2; half > 0; half /= 2) {
+      for (int i = 0; i < half; ++i) lanes[i] += lanes[i + half];
+    }
+    return lanes[0];
+  }
+
+ private:
+  static constexpr int kWidth = VectorOf<double>::kWidth;
+  static constexpr int kVectors = kLanes / kWidth;
+  Vector<double> sums_[kVectors] = {};
+};
+
+// f(0) + ... + f(n - 1), with f's values in float64: block by block, so that GCC vectorises f as a
+// loop of its own.
 template <class F>
 [[gnu::always_inline]] inline double SumOf(int64_t n, F f) {
-  Lanes lanes = {};
-  int64_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) {
-    Lanes values;
-    for (int lane = 0; lane < kLanes; ++lane) values[lane] = f(i + lane);
-    lanes += values;
+  constexpr int64_t kBlock = 256;
+  double values[kBlock];
+  LaneSums sums;
+  int64_t begin = 0;
+  for (; n - begin >= kBlock; begin += kBlock) {
+    ForEach(kBlock, [&, begin](int64_t i) { values[i] = f(begin + i); });
+    sums.Add(values, kBlock);
   }
-  double sums[kLanes];
-  for (int lane = 0; lane < kLanes; ++lane) sums[lane] = lanes[lane];
-  for (int lane = 0; i < n; ++i, ++lane) sums[lane] += f(i);
-  return SumOfLanes(sums);
+  const int64_t rest = n - begin;
+  const int64_t whole = rest / kLanes * kLanes;
+  ForEach(rest, [&, begin](int64_t i) { values[i] = f(begin + i); });
+  sums.Add(values, whole);
+  return sums.Finish(values + whole, rest - whole);
 }
 
 }  // namespace

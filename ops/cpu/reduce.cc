@@ -16,8 +16,9 @@
 namespace ops::cpu {
 namespace {
 
-constexpr int64_t kChunk = 65536;          // elements that make a hand-over worth its while
-constexpr int64_t kColumnsPerChunk = 512;  // their float64 sums are 4 KiB: far inside the L1 cache
+constexpr int64_t kChunk = 65536;             // elements that make a hand-over worth its while
+constexpr int64_t kMinColumnsPerChunk = 256;  // rows read in pieces of 1 KiB and more
+constexpr int64_t kColumnsPerChunk = 512;     // at most: their float64 sums fill 4 KiB of L1 cache
 
 const ReduceKernels& Kernels(const char* operation, DType dtype) {
   if (!IsFloating(dtype)) {
@@ -139,7 +140,7 @@ void SumTo(const Tensor& x, const Tensor& out, bool accumulate) {
   const int64_t columns = plan.dims[1].extent;
   const int64_t per_column = columns == 0 ? 1 : x.num_elements() / columns;
   const int64_t columns_per_chunk =
-      std::clamp(kChunk / std::max<int64_t>(1, per_column), int64_t{16}, kColumnsPerChunk);
+      std::clamp(kChunk / std::max<int64_t>(1, per_column), kMinColumnsPerChunk, kColumnsPerChunk);
   ParallelFor(columns, columns_per_chunk, [&](int64_t begin, int64_t end) {
     SumShare(x, out, plan, kernels, begin, end, accumulate);
   });

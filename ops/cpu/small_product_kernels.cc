@@ -1,17 +1,9 @@
 #include "ops/cpu/small_product_kernels.h"
 
+#include "ops/cpu/kernel_element.h"
+
 namespace ops::cpu::OPS_CPU_ISA {
 namespace {
-
-constexpr int kVectorBytes = __BIGGEST_ALIGNMENT__;  // of the instruction set: 16, 32 or 64
-
-template <class T>
-struct VectorOf {
-  typedef T Type __attribute__((vector_size(kVectorBytes)));
-  static constexpr int kWidth = kVectorBytes / sizeof(T);
-};
-template <class T>
-using Vector = typename VectorOf<T>::Type;
 
 // op(B) row by row, each row followed by zeros up to `stride` elements.
 template <class T>

@@ -8,7 +8,9 @@
 #include "ddp/checkpoint/safetensors.h"
 #include "ops/nn/layers.h"
 #include "ops/nn/losses.h"
+#include "ops/optim/adam.h"
 #include "ops/optim/optimizer.h"
+#include "ops/optim/sgd.h"
 
 namespace parity {
 namespace {

@@ -1,0 +1,68 @@
+#include "ddp/collectives/failure.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <exception>
+
+#include "ddp/errors.h"
+#include "ddp/store/store.h"
+
+namespace ddp {
+namespace {
+
+using Kind = Failure::Kind;
+
+constexpr char kKey[] = "failure";
+// A store that is gone must not delay the error.
+constexpr Duration kStoreTimeout = std::chrono::milliseconds(200);
+
+std::string Encode(const Failure& failure) {
+  return fmt::format("{}{}:{}", static_cast<char>(failure.kind), failure.rank, failure.reason);
+}
+
+Failure Decode(const std::string& text) {
+  const size_t colon = text.find(':');
+  return {static_cast<Kind>(text.at(0)), std::stoi(text.substr(1, colon - 1)),
+          text.substr(colon + 1)};
+}
+
+}  // namespace
+
+std::string Failure::Describe() const {
+  switch (kind) {
+    case Kind::kAborted:
+    case Kind::kPeerLost:
+      return fmt::format("lost rank {}: {}", rank, reason);
+    case Kind::kLeft:
+      return fmt::format("lost rank {}: it has left the group", rank);
+    case Kind::kTimeout:
+    case Kind::kMismatch:
+      break;
+  }
+  return reason;
+}
+
+void Failure::Throw(const std::string& context, int self) const {
+  if (kind == Kind::kAborted && rank == self) {
+    throw CollectiveError(fmt::format("{}: aborted: {}", context, reason));
+  }
+  const std::string message = fmt::format("{}: {}", context, Describe());
+  if (kind == Kind::kTimeout) throw TimeoutError(message);
+  if (kind == Kind::kMismatch) throw MismatchError(message);
+  throw PeerLostError(message, rank);
+}
+
+std::string FormatRanks(const std::vector<int>& ranks) {
+  return fmt::format("{} {}", ranks.size() == 1 ? "rank" : "ranks", fmt::join(ranks, ", "));
+}
+
+Failure AgreeOnFailure(Store& store, const Failure& mine) {
+  try {
+    return Decode(store.CompareAndSet(kKey, "", Encode(mine), kStoreTimeout));
+  } catch (const std::exception&) {
+    return mine;
+  }
+}
+
+}  // namespace ddp

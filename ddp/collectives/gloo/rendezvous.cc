@@ -1,0 +1,214 @@
+#include "ddp/collectives/gloo/rendezvous.h"
+
+#include <fmt/format.h>
+#include <netdb.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <sstream>
+#include <stdexcept>
+#include <utility>
+
+#include "ddp/collectives/failure.h"
+#include "ddp/store/prefix_store.h"
+#include "gloo/common/error.h"
+#include "gloo/transport/address.h"
+#include "gloo/transport/pair.h"
+#include "gloo/transport/tcp/attr.h"
+#include "gloo/transport/tcp/device.h"
+
+namespace ddp::gloo_backend {
+namespace {
+
+std::string MemberKey(int rank) { return fmt::format("member/{}", rank); }
+std::string AddressKey(int rank) { return fmt::format("address/{}", rank); }
+
+std::string Encode(const Member& member) {
+  return fmt::format("{}\n{}\n{}\n", member.world_size, member.host, member.address);
+}
+
+Member DecodeMember(const std::string& text) {
+  std::istringstream lines(text);
+  Member member;
+  lines >> member.world_size;
+  lines.ignore();
+  std::getline(lines, member.host);
+  std::getline(lines, member.address);
+  return member;
+}
+
+// The same for processes of one boot of one machine in one network namespace.
+std::string HostId() {
+  std::ifstream file("/proc/sys/kernel/random/boot_id");
+  std::string boot_id;
+  file >> boot_id;
+  char network[64] = "";
+  [[maybe_unused]] const ssize_t size = readlink("/proc/self/ns/net", network, sizeof network - 1);
+  return boot_id + " " + network;
+}
+
+bool IsLoopback(const std::string& address) {
+  return address.starts_with("127.") || address == "::1";
+}
+
+bool IsReachableFromOutside(const std::string& address) {
+  return !address.empty() && !IsLoopback(address);
+}
+
+struct FreeAddresses {
+  void operator()(addrinfo* list) const { freeaddrinfo(list); }
+};
+using Addresses = std::unique_ptr<addrinfo, FreeAddresses>;
+
+Addresses Resolve(const std::string& host) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_DGRAM;
+  addrinfo* list = nullptr;
+  return Addresses(getaddrinfo(host.c_str(), "9", &hints, &list) == 0 ? list : nullptr);
+}
+
+// This machine's address on the way to `host`; "" when there is no way. Sends nothing.
+std::string AddressTowards(const std::string& host) {
+  const Addresses addresses = Resolve(host);
+  if (addresses == nullptr) return "";
+  const FileDescriptor probe(socket(addresses->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  if (connect(probe.get(), addresses->ai_addr, addresses->ai_addrlen) != 0) return "";
+  return LocalHost(probe.get());
+}
+
+std::string HostName() {
+  char name[256] = "";
+  gethostname(name, sizeof name - 1);
+  return name;
+}
+
+// Says who hasn't joined.
+[[noreturn]] void ThrowMissing(Store& store, const ProcessGroupOptions& options) {
+  std::vector<int> missing;
+  for (int rank = 0; rank < options.world_size; ++rank) {
+    if (!store.Check({MemberKey(rank)}, std::chrono::seconds(1))) missing.push_back(rank);
+  }
+  throw TimeoutError(fmt::format("{} of {} ranks joined within {}; missing: {}",
+                                 options.world_size - missing.size(), options.world_size,
+                                 FormatSeconds(options.timeout), FormatRanks(missing)));
+}
+
+std::shared_ptr<gloo::transport::Device> CreateDevice(const std::vector<Member>& members,
+                                                      const ProcessGroupOptions& options) {
+  gloo::transport::tcp::attr attributes;
+  attributes.iface = options.interface;
+  if (options.interface.empty()) attributes.hostname = ChooseAddress(members, options.rank);
+  try {
+    return gloo::transport::tcp::CreateDevice(attributes);
+  } catch (const std::exception& error) {
+    throw std::invalid_argument(fmt::format("can't listen on {} '{}': {}",
+                                            options.interface.empty() ? "address" : "interface",
+                                            attributes.hostname + attributes.iface, error.what()));
+  }
+}
+
+// Each connection has a listener of its own; a rank's addresses are one after the other, by peer.
+std::string Listen(gloo::transport::Context& context) {
+  std::string addresses;
+  for (int peer = 0; peer < context.size; ++peer) {
+    if (peer == context.rank) continue;
+    const std::vector<char> address = context.createPair(peer)->address().bytes();
+    addresses.append(address.begin(), address.end());
+  }
+  return addresses;
+}
+
+// Where rank `peer` listens for `rank`.
+std::vector<char> AddressFor(int rank, int peer, int size, const std::string& addresses) {
+  const size_t num_bytes = addresses.size() / (size - 1);
+  const size_t index = rank < peer ? rank : rank - 1;
+  const auto begin = addresses.begin() + static_cast<int64_t>(index * num_bytes);
+  return {begin, begin + static_cast<int64_t>(num_bytes)};
+}
+
+void ConnectTo(gloo::transport::Context& context, int peer, const std::string& addresses,
+               Deadline deadline) {
+  try {
+    context.getPair(peer)->connect(AddressFor(context.rank, peer, context.size, addresses));
+  } catch (const std::exception& error) {
+    if (TimeLeft(deadline) == Duration::zero()) {
+      throw TimeoutError(fmt::format("rank {} joined, but didn't connect in time", peer));
+    }
+    throw PeerLostError(fmt::format("no connection to rank {}: {}", peer, error.what()), peer);
+  }
+}
+
+}  // namespace
+
+std::shared_ptr<Store> OpenGroupStore(const ProcessGroupOptions& options) {
+  const int64_t number =
+      options.store->Add(fmt::format("gloo/groups/{}", options.rank), 1, options.timeout);
+  return std::make_shared<PrefixStore>(fmt::format("gloo/{}/", number), options.store);
+}
+
+std::vector<Member> MeetMembers(Store& store, const ProcessGroupOptions& options,
+                                Deadline deadline) {
+  std::vector<std::string> keys;
+  for (int rank = 0; rank < options.world_size; ++rank) keys.push_back(MemberKey(rank));
+  store.Set(keys[options.rank], Encode({options.world_size, HostId(), store.local_address()}),
+            TimeLeft(deadline));
+  try {
+    store.Wait(keys, TimeLeft(deadline));
+  } catch (const TimeoutError&) {
+    ThrowMissing(store, options);
+  }
+  std::vector<Member> members;
+  for (int rank = 0; rank < options.world_size; ++rank) {
+    members.push_back(DecodeMember(store.Get(keys[rank], TimeLeft(deadline))));
+    if (members.back().world_size != options.world_size) {
+      throw MismatchError(fmt::format("rank {} joined a world of {}, rank {} one of {}",
+                                      options.rank, options.world_size, rank,
+                                      members.back().world_size));
+    }
+  }
+  return members;
+}
+
+std::string ChooseAddress(const std::vector<Member>& members, int rank) {
+  const Member& self = members[rank];
+  const auto on_this_host = [&](const Member& member) { return member.host == self.host; };
+  if (std::ranges::all_of(members, on_this_host)) return "127.0.0.1";
+  if (IsReachableFromOutside(self.address)) return self.address;
+  // The store is on this host: a peer's way to it shows the network that joins us.
+  for (const Member& member : members) {
+    if (on_this_host(member) || !IsReachableFromOutside(member.address)) continue;
+    const std::string address = AddressTowards(member.address);
+    if (IsReachableFromOutside(address)) return address;
+  }
+  const std::string address = AddressTowards(HostName());
+  if (IsReachableFromOutside(address)) return address;
+  throw std::invalid_argument(fmt::format(
+      "peers on other hosts can't reach this one: '{}' has no address but {}; name the interface "
+      "to use",
+      HostName(), address.empty() ? "none" : address));
+}
+
+Connections Connect(Store& store, const std::vector<Member>& members,
+                    const ProcessGroupOptions& options, Deadline deadline) {
+  Connections connections;
+  connections.ticker = std::make_unique<LoopTicker>();
+  connections.device = CreateDevice(members, options);
+  connections.ticker->Attach(dynamic_cast<gloo::transport::tcp::Device&>(*connections.device));
+  connections.context = connections.device->createContext(options.rank, options.world_size);
+  gloo::transport::Context& context = *connections.context;
+  // Gloo waits five times as long for a connection.
+  context.setTimeout(std::chrono::milliseconds(MillisecondsLeft(deadline) / 5 + 1));
+
+  store.Set(AddressKey(options.rank), Listen(context), TimeLeft(deadline));
+  for (int peer = 0; peer < options.world_size; ++peer) {
+    if (peer == options.rank) continue;
+    const std::string addresses = store.Get(AddressKey(peer), TimeLeft(deadline));
+    connections.ticker->Start();
+    ConnectTo(context, peer, addresses, deadline);
+  }
+  return connections;
+}
+
+}  // namespace ddp::gloo_backend

@@ -1,0 +1,74 @@
+#include "ddp/collectives/testing.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <condition_variable>
+#include <cstdlib>
+#include <deque>
+#include <exception>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "ddp/store/hash_store.h"
+
+namespace ddp {
+
+std::unique_ptr<ProcessGroup> TestRank::Join(ProcessGroupOptions options) {
+  Note("joining");
+  options.rank = rank_;
+  options.world_size = size_;
+  if (options.store == nullptr) options.store = store_;
+  auto group = InitProcessGroup(options);
+  Note("joined");
+  return group;
+}
+
+void TestRank::Note(const std::string& state) {
+  std::lock_guard lock(mutex_);
+  note_ = state;
+}
+
+std::string TestRank::last_note() const {
+  std::lock_guard lock(mutex_);
+  return note_;
+}
+
+void RunRanks(int size, const std::function<void(TestRank&)>& body, Duration limit) {
+  std::mutex mutex;
+  std::condition_variable ended;
+  int num_running = size;
+
+  const auto store = std::make_shared<HashStore>();
+  std::deque<TestRank> ranks;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < size; ++i) {
+    TestRank& rank = ranks.emplace_back(i, size, store);
+    threads.emplace_back([&] {
+      try {
+        body(rank);
+        rank.Note("ended");
+      } catch (const std::exception& error) {
+        rank.Note(fmt::format("threw {}", error.what()));
+        ADD_FAILURE() << "rank " << rank.rank() << " threw: " << error.what();
+      }
+      std::lock_guard lock(mutex);
+      --num_running;
+      ended.notify_all();
+    });
+  }
+  {
+    std::unique_lock lock(mutex);
+    if (!ended.wait_until(lock, DeadlineAfter(limit), [&] { return num_running == 0; })) {
+      fmt::print(stderr, "watchdog: still running after {}\n", FormatSeconds(limit));
+      for (const TestRank& rank : ranks) {
+        fmt::print(stderr, "  rank {}: {}\n", rank.rank(), rank.last_note());
+      }
+      std::_Exit(1);
+    }
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+}  // namespace ddp

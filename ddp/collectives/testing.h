@@ -1,0 +1,52 @@
+// Ranks as threads, for tests.
+//
+//   RunRanks(2, [](TestRank& rank) {
+//     auto group = rank.Join();
+//     rank.Note("reducing");
+//     ...
+//   });
+//
+// A rank that throws is a test failure. A watchdog ends the whole test if the ranks take too long,
+// after printing what each noted last.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "ddp/collectives/process_group.h"
+
+namespace ddp {
+
+class TestRank {
+ public:
+  TestRank(int rank, int size, std::shared_ptr<Store> store)
+      : rank_(rank), size_(size), store_(std::move(store)) {}
+
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+  // Shared by all ranks.
+  const std::shared_ptr<Store>& store() const { return store_; }
+
+  // This rank's end of a group of all ranks. `options` may set everything but rank and size; the
+  // store is store() unless it is set.
+  std::unique_ptr<ProcessGroup> Join(ProcessGroupOptions options = {});
+
+  // What the watchdog prints.
+  void Note(const std::string& state);
+  std::string last_note() const;
+
+ private:
+  const int rank_;
+  const int size_;
+  const std::shared_ptr<Store> store_;
+  mutable std::mutex mutex_;
+  std::string note_ = "started";
+};
+
+// Calls body for ranks 0 to size - 1, each on a thread of its own; returns when all have ended.
+void RunRanks(int size, const std::function<void(TestRank&)>& body,
+              Duration limit = std::chrono::minutes(2));
+
+}  // namespace ddp

@@ -1,0 +1,101 @@
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <stdexcept>
+#include <vector>
+
+#include "ops/autograd/functions.h"
+#include "ops/autograd/grad.h"
+#include "ops/autograd/gradient_check.h"
+
+namespace ops {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::ThrowsMessage;
+
+const Shape kShapes[] = {{}, {0}, {1}, {3}, {17}, {3, 17}, {0, 3}, {3, 0}, {2, 3, 5}};
+
+// Checks function(x), and function(y) + y for a computed y, where it adds a second part.
+void ExpectGradientsMatch(const std::function<Tensor(const Tensor&)>& function,
+                          const Shape& shape) {
+  Generator generator(3);
+  SCOPED_TRACE(shape.ToString());
+  const auto call = [&](const std::vector<Tensor>& in) { return function(in[0]); };
+  EXPECT_TRUE(GradientsMatch(call, {RandomLeaf(shape, generator)}));
+  EXPECT_TRUE(GradientsMatch(call, {RandomLeaf(shape, generator)}, {.accumulate = true}));
+  EXPECT_TRUE(GradientsMatch(
+      [&](const std::vector<Tensor>& in) {
+        const Tensor y = in[0] * 2;
+        return Sum(function(y)) + Sum(y * y);
+      },
+      {RandomLeaf(shape, generator)}));
+}
+
+TEST(SumTest, GradientsMatchDifferences) {
+  for (const Shape& shape : kShapes) {
+    ExpectGradientsMatch([](const Tensor& x) { return Sum(x); }, shape);
+    for (int dim = -shape.rank(); dim < shape.rank(); ++dim) {
+      SCOPED_TRACE(dim);
+      ExpectGradientsMatch([dim](const Tensor& x) { return Sum(x, dim); }, shape);
+    }
+  }
+}
+
+TEST(SumTest, Values) {
+  const Tensor x = Tensor::FromVector<float>({1, 2, 3, 4, 5, 6}, {1, 2, 3});
+  EXPECT_EQ(Sum(x).Item(), 21);
+  EXPECT_EQ(Sum(x).shape(), Shape{});
+  EXPECT_EQ(Sum(x, 1).shape(), (Shape{1, 3}));
+  EXPECT_THAT(Sum(x, 1).ToVector<float>(), ElementsAre(5, 7, 9));
+  EXPECT_THAT(Sum(x, -1).ToVector<float>(), ElementsAre(6, 15));
+  EXPECT_THAT(Sum(x, 0).ToVector<float>(), ElementsAre(1, 2, 3, 4, 5, 6));
+  EXPECT_THAT(Sum(Tensor::Zeros({0, 3}), 0).ToVector<float>(), ElementsAre(0, 0, 0));
+  EXPECT_THAT(Sum(Tensor::Zeros({0, 3}), 1).ToVector<float>(), IsEmpty());
+  EXPECT_EQ(Sum(Tensor::Zeros({0})).Item(), 0);
+}
+
+TEST(SumTest, RefusesADimensionThatIsntThere) {
+  for (int dim : {-3, 2, 100}) {
+    EXPECT_THAT(
+        [&] {
+          Sum(Tensor::Zeros({2, 3}), dim);
+        },
+        ThrowsMessage<std::invalid_argument>(
+            AllOf(HasSubstr("[2, 3]"), HasSubstr(fmt::format("{}", dim)))));
+  }
+  EXPECT_THROW(Sum(Tensor()), std::invalid_argument);
+}
+
+TEST(MeanTest, GradientsMatchDifferences) {
+  for (const Shape& shape : kShapes) {
+    if (shape.num_elements() == 0) continue;  // its mean is NaN, and so are the differences
+    ExpectGradientsMatch(Mean, shape);
+  }
+}
+
+TEST(MeanTest, Values) {
+  EXPECT_EQ(Mean(Tensor::FromVector<float>({1, 2, 6}, {3})).Item(), 3);
+  EXPECT_TRUE(std::isnan(Mean(Tensor::Zeros({0})).Item()));
+}
+
+TEST(ReshapeTest, GradientsMatchDifferences) {
+  ExpectGradientsMatch([](const Tensor& x) { return Reshape(x, {17, 3}); }, {3, 17});
+  ExpectGradientsMatch([](const Tensor& x) { return Reshape(x, {}); }, {1, 1});
+  ExpectGradientsMatch([](const Tensor& x) { return Reshape(x, {7, 0}); }, {0, 3});
+}
+
+TEST(ReshapeTest, SharesElementsAndRefusesAnotherSize) {
+  const Tensor x = Tensor::Zeros({2, 3});
+  EXPECT_EQ(Reshape(x, {6}).raw_data(), x.raw_data());
+  EXPECT_THAT([&] { Reshape(x, {5}); },
+              ThrowsMessage<std::invalid_argument>(AllOf(HasSubstr("[2, 3]"), HasSubstr("[5]"))));
+}
+
+}  // namespace
+}  // namespace ops
