@@ -1,0 +1,189 @@
+#include "launch/flags/flags.h"
+
+#include <absl/flags/flag.h>
+#include <absl/time/time.h>
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <optional>
+#include <stdexcept>
+
+#include "launch/flags/parser.h"
+#include "launch/text/text.h"
+
+// Flags without a default of their own take what suits the model (launch/models/catalog).
+ABSL_FLAG(std::string, model, "mlp", "what to train");
+ABSL_FLAG(std::string, hidden, "1024,1024", "widths of the mlp's hidden layers");
+ABSL_FLAG(std::optional<std::string>, data, std::nullopt,
+          "digits (drawn), synthetic (random) or mnist:DIR (IDX files)");
+
+ABSL_FLAG(std::optional<int64_t>, batch_size, std::nullopt, "examples per rank and batch");
+ABSL_FLAG(std::optional<int64_t>, epochs, std::nullopt, "passes over the data");
+ABSL_FLAG(int64_t, max_steps, 0, "stop after this many steps; 0: after --epochs");
+ABSL_FLAG(std::string, optimizer, "sgd", "sgd, adam or adamw");
+ABSL_FLAG(std::optional<double>, learning_rate, std::nullopt, "step size");
+ABSL_FLAG(std::optional<double>, momentum, std::nullopt, "of sgd");
+ABSL_FLAG(double, weight_decay, 0, "pull of the weights towards 0");
+ABSL_FLAG(int64_t, accumulate_steps, 1, "batches whose gradients are added up for one step");
+ABSL_FLAG(int64_t, seed, 0, "of initial weights, synthetic data and the order of examples");
+
+ABSL_FLAG(int64_t, nproc_per_node, 2,
+          "ranks to start on this machine; where RANK is set, this is one already");
+ABSL_FLAG(std::string, backend, "gloo", "what carries data between ranks");
+ABSL_FLAG(std::string, device, "cpu", "where tensors live");
+ABSL_FLAG(int64_t, threads, 1, "threads per rank; results don't depend on it");
+ABSL_FLAG(double, bucket_mb, 25, "MiB of gradients that travel together");
+ABSL_FLAG(absl::Duration, timeout, absl::Minutes(10), "longest wait for another rank");
+
+ABSL_FLAG(int64_t, log_every, 50, "steps between lines of progress");
+ABSL_FLAG(int64_t, eval_every, 0, "steps between evaluations; 0: only at the end");
+ABSL_FLAG(std::string, summary_json, "", "file for a summary of the run");
+ABSL_FLAG(std::string, losses, "", "file for the exact loss of every step, in hexadecimal");
+
+namespace launch {
+namespace {
+
+const FlagGroups& Groups() {
+  static const FlagGroups groups = {
+      {"Model and data", {"model", "hidden", "data"}},
+      {"Training",
+       {"batch_size", "epochs", "max_steps", "optimizer", "learning_rate", "momentum",
+        "weight_decay", "accumulate_steps", "seed"}},
+      {"Ranks", {"nproc_per_node", "backend", "device", "threads", "bucket_mb", "timeout"}},
+      {"Output", {"log_every", "eval_every", "summary_json", "losses"}},
+  };
+  return groups;
+}
+
+// The path as seen from where the user typed the command; "" stays.
+std::string FromUsersDirectory(const std::string& path, const Environment& environment) {
+  const std::optional<std::string> directory = environment("BUILD_WORKING_DIRECTORY");
+  if (path.empty() || !directory) return path;
+  return (std::filesystem::path(*directory) / path).lexically_normal().string();
+}
+
+std::vector<int64_t> ParseWidths(const std::string& text) {
+  std::vector<int64_t> widths;
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find(',', begin), text.size());
+    const std::string item = text.substr(begin, end - begin);
+    const bool is_number =
+        !item.empty() && item.size() < 10 && item.find_first_not_of("0123456789") == item.npos;
+    if (!is_number) {
+      throw std::invalid_argument(fmt::format(
+          "--hidden={}: expected whole numbers with commas between, as 1024,1024", text));
+    }
+    widths.push_back(std::stoll(item));
+    begin = end + 1;
+  }
+  return widths;
+}
+
+DataSource ParseData(const std::string& text, const Environment& environment) {
+  try {
+    DataSource data = ParseDataSource(text);
+    data.directory = FromUsersDirectory(data.directory, environment);
+    return data;
+  } catch (const std::invalid_argument& e) {
+    throw std::invalid_argument(fmt::format("--data={}: {}", text, e.what()));
+  }
+}
+
+ops::Device ParseDevice(const std::string& text) {
+  try {
+    return ops::Device::Parse(text);
+  } catch (const std::invalid_argument& e) {
+    throw std::invalid_argument(fmt::format("--device={}: {}", text, e.what()));
+  }
+}
+
+const ModelInfo& ParseModel(const std::string& text) {
+  try {
+    return FindModel(text);
+  } catch (const std::invalid_argument& e) {
+    throw std::invalid_argument(fmt::format("--model={}: {}", text, e.what()));
+  }
+}
+
+TrainOptions OptionsFromFlags(const Environment& environment) {
+  const ModelInfo& model = ParseModel(absl::GetFlag(FLAGS_model));
+  const bool is_sgd = absl::GetFlag(FLAGS_optimizer) == "sgd";
+  const bool has_max_steps = absl::GetFlag(FLAGS_max_steps) != 0;
+  TrainOptions options;
+  options.model = model.name;
+  options.hidden = ParseWidths(absl::GetFlag(FLAGS_hidden));
+  options.data = ParseData(absl::GetFlag(FLAGS_data).value_or(model.data), environment);
+  options.batch_size = absl::GetFlag(FLAGS_batch_size).value_or(model.batch_size);
+  options.epochs = absl::GetFlag(FLAGS_epochs).value_or(has_max_steps ? 0 : model.epochs);
+  options.max_steps = absl::GetFlag(FLAGS_max_steps);
+  options.optimizer = absl::GetFlag(FLAGS_optimizer);
+  options.learning_rate =
+      absl::GetFlag(FLAGS_learning_rate).value_or(is_sgd ? model.learning_rate : kAdamLearningRate);
+  options.momentum = absl::GetFlag(FLAGS_momentum).value_or(is_sgd ? model.momentum : 0);
+  options.weight_decay = absl::GetFlag(FLAGS_weight_decay);
+  options.accumulate_steps = absl::GetFlag(FLAGS_accumulate_steps);
+  options.seed = absl::GetFlag(FLAGS_seed);
+  options.backend = absl::GetFlag(FLAGS_backend);
+  options.device = ParseDevice(absl::GetFlag(FLAGS_device));
+  options.threads = absl::GetFlag(FLAGS_threads);
+  options.bucket_mb = absl::GetFlag(FLAGS_bucket_mb);
+  options.timeout = absl::ToChronoNanoseconds(absl::GetFlag(FLAGS_timeout));
+  options.log_every = absl::GetFlag(FLAGS_log_every);
+  options.eval_every = absl::GetFlag(FLAGS_eval_every);
+  options.summary_json = FromUsersDirectory(absl::GetFlag(FLAGS_summary_json), environment);
+  options.losses = FromUsersDirectory(absl::GetFlag(FLAGS_losses), environment);
+  return options;
+}
+
+// "64 for mlp, 10 for linear": the defaults that depend on the model, from the catalog.
+template <class Value>
+std::string PerModel(Value ModelInfo::*member) {
+  std::vector<std::string> parts;
+  for (const ModelInfo& model : Models()) {
+    parts.push_back(fmt::format("{} for {}", model.*member, model.name));
+  }
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+}  // namespace
+
+bool AsksForHelp(const std::vector<std::string>& arguments) {
+  return std::any_of(arguments.begin(), arguments.end(), [](const std::string& argument) {
+    return argument == "--help" || argument == "-help" || argument == "-h";
+  });
+}
+
+std::string HelpText() {
+  std::string models;
+  for (const ModelInfo& model : Models()) {
+    models += fmt::format("  {:<18}{}\n", model.name, model.description);
+  }
+  return fmt::format(
+      "Trains a model on several ranks, each with a part of every batch.\n\n"
+      "  bazel run //launch:train                           two ranks learn to read digits\n"
+      "  bazel run //launch:train -- --data=mnist:DIR --nproc_per_node=4\n\n"
+      "Models\n{}\n{}",
+      models,
+      DescribeFlags(Groups(), {{"data", PerModel(&ModelInfo::data)},
+                               {"batch_size", PerModel(&ModelInfo::batch_size)},
+                               {"epochs", PerModel(&ModelInfo::epochs)},
+                               {"learning_rate", PerModel(&ModelInfo::learning_rate)},
+                               {"momentum", PerModel(&ModelInfo::momentum)}}));
+}
+
+CommandLine ParseCommandLine(const std::vector<std::string>& arguments,
+                             const Environment& environment) {
+  SetFlags(arguments, Groups());
+  CommandLine command_line;
+  const int64_t num_ranks = absl::GetFlag(FLAGS_nproc_per_node);
+  if (num_ranks < 1 || num_ranks > 1024) {
+    throw std::invalid_argument(
+        fmt::format("--nproc_per_node={}: expected a whole number from 1 to 1024", num_ranks));
+  }
+  command_line.num_ranks = static_cast<int>(num_ranks);
+  command_line.train = OptionsFromFlags(environment);
+  Validate(command_line.train);
+  return command_line;
+}
+
+}  // namespace launch

@@ -1,0 +1,168 @@
+#include "launch/flags/flags.h"
+
+#include <absl/flags/reflection.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <stdexcept>
+
+namespace launch {
+namespace {
+
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+Environment Nothing() {
+  return [](const std::string&) { return std::nullopt; };
+}
+
+// Flags keep their values between parses; each test starts from the defaults.
+class Flags : public testing::Test {
+ protected:
+  CommandLine Parse(const std::vector<std::string>& arguments,
+                    const Environment& environment = Nothing()) {
+    return ParseCommandLine(arguments, environment);
+  }
+
+ private:
+  absl::FlagSaver saver_;
+};
+
+TEST_F(Flags, DefaultsSuitTheModel) {
+  const CommandLine mlp = Parse({});
+  EXPECT_EQ(mlp.num_ranks, 2);
+  EXPECT_EQ(mlp.train.model, "mlp");
+  EXPECT_EQ(mlp.train.hidden, (std::vector<int64_t>{1024, 1024}));
+  EXPECT_EQ(mlp.train.data.name, "digits");
+  EXPECT_EQ(mlp.train.batch_size, 64);
+  EXPECT_EQ(mlp.train.momentum, 0.9);
+  EXPECT_EQ(mlp.train.timeout, std::chrono::minutes(10));
+
+  const CommandLine linear = Parse({"--model=linear"});
+  EXPECT_EQ(linear.train.data.name, "synthetic");
+  EXPECT_EQ(linear.train.batch_size, 10);
+  EXPECT_EQ(linear.train.learning_rate, 0.01);
+  EXPECT_EQ(linear.train.momentum, 0);
+}
+
+TEST_F(Flags, AdamHasItsOwnLearningRateAndNoMomentum) {
+  const TrainOptions options = Parse({"--optimizer=adam"}).train;
+  EXPECT_EQ(options.learning_rate, 0.001);
+  EXPECT_EQ(options.momentum, 0);
+}
+
+TEST_F(Flags, EveryFlagArrives) {
+  const CommandLine parsed =
+      Parse({"--nproc_per_node=3", "--model=mlp",          "--hidden=64,32",
+             "--data=synthetic",   "--batch_size=7",       "--epochs=4",
+             "--max_steps=100",    "--optimizer=sgd",      "--learning_rate=0.5",
+             "--momentum=0.25",    "--weight_decay=0.125", "--accumulate_steps=2",
+             "--seed=9",           "--backend=gloo",       "--device=cpu",
+             "--threads=2",        "--bucket_mb=0.5",      "--timeout=90s",
+             "--log_every=11",     "--eval_every=22",      "--summary_json=/s.json",
+             "--losses=/l.txt"});
+  EXPECT_EQ(parsed.num_ranks, 3);
+  const TrainOptions& train = parsed.train;
+  EXPECT_EQ(train.hidden, (std::vector<int64_t>{64, 32}));
+  EXPECT_EQ(train.data.ToString(), "synthetic");
+  EXPECT_EQ(train.batch_size, 7);
+  EXPECT_EQ(train.epochs, 4);
+  EXPECT_EQ(train.max_steps, 100);
+  EXPECT_EQ(train.learning_rate, 0.5);
+  EXPECT_EQ(train.momentum, 0.25);
+  EXPECT_EQ(train.weight_decay, 0.125);
+  EXPECT_EQ(train.accumulate_steps, 2);
+  EXPECT_EQ(train.seed, 9);
+  EXPECT_EQ(train.threads, 2);
+  EXPECT_EQ(train.bucket_mb, 0.5);
+  EXPECT_EQ(train.timeout, std::chrono::seconds(90));
+  EXPECT_EQ(train.log_every, 11);
+  EXPECT_EQ(train.eval_every, 22);
+  EXPECT_EQ(train.summary_json, "/s.json");
+  EXPECT_EQ(train.losses, "/l.txt");
+}
+
+TEST_F(Flags, ValuesMayFollowABlank) {
+  EXPECT_EQ(Parse({"--batch_size", "7", "-epochs", "4"}).train.batch_size, 7);
+}
+
+TEST_F(Flags, StepsAloneLimitTheRun) {
+  const TrainOptions options = Parse({"--max_steps=5"}).train;
+  EXPECT_EQ(options.epochs, 0);
+  EXPECT_EQ(options.max_steps, 5);
+}
+
+TEST_F(Flags, PathsStartWhereTheUserTyped) {
+  const Environment under_bazel = [](const std::string& name) -> std::optional<std::string> {
+    if (name == "BUILD_WORKING_DIRECTORY") return "/home/ada";
+    return std::nullopt;
+  };
+  const TrainOptions options =
+      Parse({"--data=mnist:data/mnist", "--summary_json=../s.json", "--losses=/tmp/l"}, under_bazel)
+          .train;
+  EXPECT_EQ(options.data.directory, "/home/ada/data/mnist");
+  EXPECT_EQ(options.summary_json, "/home/s.json");
+  EXPECT_EQ(options.losses, "/tmp/l");
+  EXPECT_EQ(Parse({"--data=mnist:data"}).train.data.directory, "data");
+}
+
+struct BadCase {
+  std::vector<std::string> arguments;
+  std::string message;
+};
+
+class BadFlags : public testing::TestWithParam<BadCase> {
+  absl::FlagSaver saver_;
+};
+
+TEST_P(BadFlags, AreNamed) {
+  EXPECT_THAT([] { ParseCommandLine(GetParam().arguments, Nothing()); },
+              ThrowsMessage<std::invalid_argument>(HasSubstr(GetParam().message)));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, BadFlags,
+    testing::Values(
+        BadCase{{"--bach_size=3"},
+                "unknown flag '--bach_size'; did you mean '--batch_size'? Known: --model, "},
+        // Abseil defines flags of its own, which aren't the trainer's.
+        BadCase{{"--flagfile=x"}, "unknown flag '--flagfile'"},
+        BadCase{{"train"}, "'train' is not a flag"}, BadCase{{"--"}, "unknown flag '--'"},
+        BadCase{{"--epochs"}, "--epochs needs a value"},
+        BadCase{{"--epochs="}, "--epochs=: expected a whole number"},
+        BadCase{{"--epochs=few"}, "--epochs=few: expected a whole number"},
+        BadCase{{"--epochs=1.5"}, "--epochs=1.5: expected a whole number"},
+        BadCase{{"--learning_rate=fast"}, "--learning_rate=fast: expected a number"},
+        BadCase{{"--learning_rate=-1"}, "--learning_rate=-1: expected a finite number"},
+        BadCase{{"--learning_rate=nan"}, "--learning_rate=nan: expected a finite number"},
+        BadCase{{"--timeout=60"}, "--timeout=60: expected a duration, such as 90s or 10m"},
+        BadCase{{"--timeout=-1s"}, "--timeout=-1s: expected a duration above 0"},
+        BadCase{{"--nproc_per_node=0"}, "--nproc_per_node=0: expected a whole number from 1"},
+        BadCase{{"--nproc_per_node=-2"}, "--nproc_per_node=-2: expected a whole number from 1"},
+        BadCase{{"--model=cnn"}, "--model=cnn: unknown model 'cnn'; known: linear, mlp"},
+        BadCase{{"--hidden=64,,32"}, "--hidden=64,,32: expected whole numbers"},
+        BadCase{{"--hidden="}, "--hidden=: expected whole numbers"},
+        BadCase{{"--data=digit"}, "--data=digit: unknown data 'digit'; did you mean 'digits'?"},
+        BadCase{{"--model=linear", "--data=mnist:d"}, "model linear can't learn from mnist"},
+        BadCase{{"--optimizer=sdg"}, "unknown optimizer 'sdg'; did you mean 'sgd'?"},
+        BadCase{{"--device=gpu"}, "--device=gpu: "}));
+
+TEST(Help, ExplainsEveryFlagOnce) {
+  EXPECT_TRUE(AsksForHelp({"--model=mlp", "--help"}));
+  EXPECT_FALSE(AsksForHelp({"--model=mlp"}));
+  const std::string help = HelpText();
+  EXPECT_THAT(help, HasSubstr("\nTraining\n"));
+  EXPECT_THAT(help, HasSubstr("[synthetic for linear, digits for mlp]"));
+  int num_flags = 0;
+  for (const auto& [name, flag] : absl::GetAllFlags()) {
+    if (!std::string(flag->Filename()).ends_with("launch/flags/flags.cc")) continue;
+    ++num_flags;
+    const std::string entry = "\n  --" + std::string(name) + " ";
+    EXPECT_NE(help.find(entry), std::string::npos) << name << " is in no group";
+    EXPECT_EQ(help.find(entry), help.rfind(entry)) << name << " is explained twice";
+  }
+  EXPECT_EQ(num_flags, 22);
+}
+
+}  // namespace
+}  // namespace launch

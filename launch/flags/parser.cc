@@ -1,0 +1,104 @@
+#include "launch/flags/parser.h"
+
+#include <absl/flags/commandlineflag.h>
+#include <absl/flags/reflection.h>
+#include <absl/time/time.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <stdexcept>
+
+#include "launch/text/text.h"
+
+namespace launch {
+namespace {
+
+std::vector<std::string> KnownFlags(const FlagGroups& groups) {
+  std::vector<std::string> known;
+  for (const FlagGroup& group : groups) {
+    for (const std::string& name : group.flags) known.push_back("--" + name);
+  }
+  return known;
+}
+
+absl::CommandLineFlag& FindFlag(const std::string& name, const FlagGroups& groups) {
+  const std::vector<std::string> known = KnownFlags(groups);
+  absl::CommandLineFlag* flag = absl::FindCommandLineFlag(name);
+  if (flag == nullptr || std::find(known.begin(), known.end(), "--" + name) == known.end()) {
+    throw std::invalid_argument(UnknownName("flag", "--" + name, known) + "; --help explains them");
+  }
+  return *flag;
+}
+
+template <class T>
+bool Holds(const absl::CommandLineFlag& flag) {
+  return flag.IsOfType<T>() || flag.IsOfType<std::optional<T>>();
+}
+
+const char* ExpectedKind(const absl::CommandLineFlag& flag) {
+  if (Holds<int64_t>(flag)) return "a whole number";
+  if (Holds<double>(flag)) return "a number";
+  if (Holds<absl::Duration>(flag)) return "a duration, such as 90s or 10m";
+  return "text";
+}
+
+void SetFlag(const std::string& name, const std::string& value, const FlagGroups& groups) {
+  absl::CommandLineFlag& flag = FindFlag(name, groups);
+  std::string error;
+  if (value.empty() && !flag.IsOfType<std::string>()) {
+    throw std::invalid_argument(fmt::format("--{}=: expected {}", name, ExpectedKind(flag)));
+  }
+  if (!flag.ParseFrom(value, &error)) {
+    throw std::invalid_argument(
+        fmt::format("--{}={}: expected {}", name, value, ExpectedKind(flag)));
+  }
+}
+
+// "1024,1024"; nothing for an empty text and for flags whose default isn't theirs.
+std::string Default(const std::string& name, const absl::CommandLineFlag& flag,
+                    const std::map<std::string, std::string>& defaults) {
+  const auto other = defaults.find(name);
+  const std::string text = other != defaults.end() ? other->second : flag.DefaultValue();
+  return text.empty() ? "" : fmt::format(" [{}]", text);
+}
+
+}  // namespace
+
+void SetFlags(const std::vector<std::string>& arguments, const FlagGroups& groups) {
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const std::string& argument = arguments[i];
+    const size_t dashes = std::min(argument.find_first_not_of('-'), argument.size());
+    if (dashes == 0 || dashes > 2) {
+      throw std::invalid_argument(fmt::format(
+          "'{}' is not a flag; flags are --name=value, and --help explains them", argument));
+    }
+    const size_t equals = argument.find('=');
+    const std::string name = argument.substr(dashes, equals - dashes);
+    if (equals != std::string::npos) {
+      SetFlag(name, argument.substr(equals + 1), groups);
+    } else if (FindFlag(name, groups); i + 1 < arguments.size()) {
+      SetFlag(name, arguments[++i], groups);
+    } else {
+      throw std::invalid_argument(fmt::format("--{} needs a value: --{}=...", name, name));
+    }
+  }
+}
+
+std::string DescribeFlags(const FlagGroups& groups,
+                          const std::map<std::string, std::string>& defaults) {
+  std::string text;
+  for (const FlagGroup& group : groups) {
+    text += group.title + "\n";
+    for (const std::string& name : group.flags) {
+      const absl::CommandLineFlag& flag = FindFlag(name, groups);
+      text += fmt::format("  --{:<18}{}{}\n", name, flag.Help(), Default(name, flag, defaults));
+    }
+    text += "\n";
+  }
+  text.pop_back();
+  return text;
+}
+
+}  // namespace launch

@@ -1,0 +1,28 @@
+// Parsing and explaining Abseil flags by reflection. Abseil's own command-line parser ends the
+// process on an error, and its --help lists the flags of every library with exit code 1.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+namespace launch {
+
+// Names of flags under a title; what isn't in a group isn't the program's.
+struct FlagGroup {
+  std::string title;
+  std::vector<std::string> flags;
+};
+using FlagGroups = std::vector<FlagGroup>;
+
+// Sets the flags that `arguments` ("--name=value" or "--name", "value") name. Throws
+// std::invalid_argument for a flag outside the groups, a value of the wrong kind, a missing value,
+// and anything that isn't a flag.
+void SetFlags(const std::vector<std::string>& arguments, const FlagGroups& groups);
+
+// The groups with each flag's meaning and default; `defaults` has those that the flag itself
+// doesn't know.
+std::string DescribeFlags(const FlagGroups& groups,
+                          const std::map<std::string, std::string>& defaults);
+
+}  // namespace launch

@@ -1,0 +1,55 @@
+#include "launch/models/models.h"
+
+#include <functional>
+#include <map>
+#include <string>
+
+#include "ops/autograd/functions.h"
+#include "ops/tensor/random.h"
+
+namespace launch {
+namespace {
+
+using ModelMaker = std::function<std::unique_ptr<ops::nn::Module>(
+    const std::vector<int64_t>& hidden, ops::Generator& generator)>;
+
+std::unique_ptr<ops::nn::Module> MakeLinear(const std::vector<int64_t>&,
+                                            ops::Generator& generator) {
+  return std::make_unique<ops::nn::Linear>(5, 2, ops::nn::LinearOptions{.generator = &generator});
+}
+
+std::unique_ptr<ops::nn::Module> MakeMlp(const std::vector<int64_t>& hidden,
+                                         ops::Generator& generator) {
+  std::vector<int64_t> widths = {784};
+  widths.insert(widths.end(), hidden.begin(), hidden.end());
+  widths.push_back(10);
+  return std::make_unique<Mlp>(widths, generator);
+}
+
+}  // namespace
+
+Mlp::Mlp(const std::vector<int64_t>& widths, ops::Generator& generator) {
+  for (size_t i = 0; i + 1 < widths.size(); ++i) {
+    if (i > 0) Add<ops::nn::Relu>();
+    Add<ops::nn::Linear>(widths[i], widths[i + 1], ops::nn::LinearOptions{.generator = &generator});
+  }
+}
+
+ops::Tensor Mlp::Forward(const ops::Tensor& x) {
+  const int64_t batch = x.dim(0);
+  return Sequential::Forward(ops::Reshape(x, {batch, batch == 0 ? 0 : x.num_elements() / batch}));
+}
+
+std::unique_ptr<ops::nn::Module> MakeModel(const ModelInfo& info,
+                                           const std::vector<int64_t>& hidden, uint64_t seed) {
+  static const std::map<std::string, ModelMaker> makers = {{"linear", MakeLinear},
+                                                           {"mlp", MakeMlp}};
+  ops::Generator generator(seed);
+  return makers.at(info.name)(hidden, generator);
+}
+
+Loss LossOf(Task task) {
+  return task == Task::kRegression ? &ops::MseLoss : &ops::CrossEntropyLoss;
+}
+
+}  // namespace launch

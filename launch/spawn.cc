@@ -1,0 +1,62 @@
+#include "launch/spawn.h"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <exception>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <string>
+
+#include "ddp/store/tcp_store_server.h"
+#include "launch/agent/agent.h"
+#include "launch/topology/topology.h"
+
+namespace launch {
+namespace {
+
+std::vector<std::string> OwnArguments() {
+  std::ifstream file("/proc/self/cmdline");
+  std::vector<std::string> arguments;
+  for (std::string argument; std::getline(file, argument, '\0');) arguments.push_back(argument);
+  return arguments;
+}
+
+// The ranks split their work themselves; threads that BLAS starts would only take time and memory.
+std::map<std::string, std::string> SingleThreadedLibraries() {
+  std::map<std::string, std::string> variables;
+  for (const char* name : {"OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"}) {
+    if (!ProcessEnvironment()(name)) variables.emplace(name, "1");
+  }
+  return variables;
+}
+
+AgentResult StartRanks(const SpawnOptions& options) {
+  // Held here, the store outlives every rank, and its port is taken before anyone is told of it.
+  const ddp::TcpStoreServer server({.host = "127.0.0.1"});
+  return RunAgent({.command = OwnArguments(),
+                   .executable = std::filesystem::read_symlink("/proc/self/exe"),
+                   .num_ranks = options.num_ranks,
+                   .master_addr = "127.0.0.1",
+                   .master_port = server.port(),
+                   .environment = SingleThreadedLibraries()});
+}
+
+}  // namespace
+
+int Spawn(const RankBody& body, const SpawnOptions& options) {
+  try {
+    if (const std::optional<Identity> identity = IdentityFrom(ProcessEnvironment())) {
+      std::exit(RunRank(*identity, body, options.timeout));
+    }
+    const AgentResult result = StartRanks(options);
+    if (!result.reason.empty()) fmt::print(stderr, "{}\n", result.reason);
+    return result.exit_code;
+  } catch (const std::exception& e) {
+    fmt::print(stderr, "{}\n", e.what());
+    return 1;
+  }
+}
+
+}  // namespace launch

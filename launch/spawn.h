@@ -1,0 +1,34 @@
+// Spawn: runs a function on several ranks, each a process of its own.
+//
+//   void Train(int rank, int world_size, std::shared_ptr<ddp::Store> store) { ... }
+//
+//   int main() { return launch::Spawn(Train, {.num_ranks = 4}); }
+//
+// It starts this same program again, with the same arguments, once per rank (a process with threads
+// can't be forked safely, and libraries have threads before main begins). So what main does before
+// Spawn happens in every process, and what follows it in the launcher alone: a rank ends inside
+// Spawn.
+//
+// When RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT are set, another launcher has started this
+// process as one rank: Spawn then runs the function as that rank, and starts nothing.
+//
+// The first rank that fails (throws, crashes, is killed) ends all: the last line on standard error
+// names it and the reason. Ctrl-C ends all, too, and no rank outlives the launcher.
+#pragma once
+
+#include "ddp/duration.h"
+#include "launch/rank/rank.h"
+
+namespace launch {
+
+struct SpawnOptions {
+  int num_ranks = 2;
+  // Of the store: how long ranks wait for each other there.
+  ddp::Duration timeout = ddp::kDefaultTimeout;
+};
+
+// Returns the exit code for main: 0 when every rank's was 0; otherwise that of the rank that failed
+// first (1 for an exception, 128+n for signal n).
+int Spawn(const RankBody& body, const SpawnOptions& options = {});
+
+}  // namespace launch

@@ -1,0 +1,131 @@
+// Spawn as its users meet it: whole processes, their exit codes and their last words.
+#include "launch/spawn.h"
+
+#include <arpa/inet.h>
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include <string>
+
+#include "launch/testing/subprocess.h"
+
+namespace launch {
+namespace {
+
+using testing::HasSubstr;
+using testing::UnorderedElementsAre;
+
+ProgramOutput RunMode(const std::string& mode, const std::string& rank = "1") {
+  return RunProgram({"launch/testing/spawn_program", mode, rank});
+}
+
+// A socket that listens on a port of its own.
+class Listener {
+ public:
+  Listener() : socket_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_in address = {};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof address;
+    bind(socket_.get(), reinterpret_cast<sockaddr*>(&address), size);
+    listen(socket_.get(), 1);
+    getsockname(socket_.get(), reinterpret_cast<sockaddr*>(&address), &size);
+    port_ = ntohs(address.sin_port);
+  }
+  int port() const { return port_; }
+
+ private:
+  FileDescriptor socket_;
+  int port_ = 0;
+};
+
+int FreePort() { return Listener().port(); }
+
+std::map<std::string, std::string> RankEnvironment(int rank, int port) {
+  return {{"RANK", std::to_string(rank)},
+          {"WORLD_SIZE", "2"},
+          {"MASTER_ADDR", "127.0.0.1"},
+          {"MASTER_PORT", std::to_string(port)}};
+}
+
+TEST(Spawn, RanksMeetAtTheStore) {
+  const ProgramOutput output = RunMode("greet");
+  EXPECT_EQ(output.exit_code, 0);
+  EXPECT_EQ(output.err, "");
+  EXPECT_THAT(output.out_lines(),
+              UnorderedElementsAre("rank 0 of 2: hello from 0", "rank 0 of 2: hello from 1",
+                                   "rank 1 of 2: hello from 0", "rank 1 of 2: hello from 1",
+                                   "launcher: 0"));
+}
+
+TEST(Spawn, AnExceptionIsToldOnceInTheLastLine) {
+  const ProgramOutput output = RunMode("throw");
+  EXPECT_EQ(output.exit_code, 1);
+  EXPECT_EQ(output.err, "rank 1 failed: boom, in two lines\n");
+  EXPECT_EQ(output.out, "launcher: 1\n");
+}
+
+TEST(Spawn, AnyRankMayThrow) {
+  EXPECT_EQ(RunMode("throw", "0").err, "rank 0 failed: boom, in two lines\n");
+}
+
+TEST(Spawn, OtherExceptionsAreFailuresToo) {
+  const ProgramOutput output = RunMode("throw_int");
+  EXPECT_EQ(output.exit_code, 1);
+  EXPECT_EQ(output.last_error(), "rank 1 failed: an exception that isn't a std::exception");
+}
+
+TEST(Spawn, LosingAPeerIsToldWhenNothingElseIs) {
+  EXPECT_EQ(RunMode("lose_peer").last_error(), "rank 1 failed: lost rank 0: connection closed");
+}
+
+TEST(Spawn, SignalsAndExitCodesPassThrough) {
+  const ProgramOutput crashed = RunMode("segv");
+  EXPECT_EQ(crashed.exit_code, 139);
+  EXPECT_EQ(crashed.last_error(), "rank 1 failed: killed by signal 11 (Segmentation fault)");
+  const ProgramOutput left = RunMode("exit");
+  EXPECT_EQ(left.exit_code, 5);
+  EXPECT_EQ(left.last_error(), "rank 1 failed: exit code 5");
+}
+
+TEST(Spawn, RanksOfAnotherLauncherJoinByEnvironment) {
+  const int port = FreePort();
+  const std::vector<std::string> command = {"launch/testing/spawn_program", "greet"};
+  Subprocess one(command, RankEnvironment(1, port));
+  Subprocess zero(command, RankEnvironment(0, port));
+  const ProgramOutput first = zero.Wait();
+  const ProgramOutput second = one.Wait();
+  EXPECT_EQ(first.exit_code, 0) << first.err;
+  EXPECT_EQ(second.exit_code, 0) << second.err;
+  EXPECT_EQ(first.out, "rank 0 of 2: hello from 0\nrank 0 of 2: hello from 1\n");
+  EXPECT_EQ(second.out, "rank 1 of 2: hello from 0\nrank 1 of 2: hello from 1\n");
+}
+
+TEST(Spawn, WithoutAnAgentARankTellsItsOwnFailure) {
+  const ProgramOutput output =
+      RunProgram({"launch/testing/spawn_program", "throw", "0"}, RankEnvironment(0, FreePort()));
+  EXPECT_EQ(output.exit_code, 1);
+  EXPECT_EQ(output.last_error(), "rank 0 failed: boom, in two lines");
+}
+
+TEST(Spawn, APortInUseIsNamed) {
+  const Listener listener;
+  const ProgramOutput output =
+      RunProgram({"launch/testing/spawn_program", "greet"}, RankEnvironment(0, listener.port()));
+  EXPECT_EQ(output.exit_code, 1);
+  EXPECT_THAT(output.last_error(), HasSubstr("rank 0 failed: "));
+  EXPECT_THAT(output.last_error(), HasSubstr(fmt::format("port {}", listener.port())));
+  EXPECT_THAT(output.last_error(), HasSubstr("in use"));
+}
+
+TEST(Spawn, ABadEnvironmentIsNamed) {
+  const ProgramOutput output =
+      RunProgram({"launch/testing/spawn_program", "greet"}, {{"RANK", "1"}});
+  EXPECT_EQ(output.exit_code, 1);
+  EXPECT_THAT(output.last_error(), HasSubstr("WORLD_SIZE is not set, but RANK is"));
+}
+
+}  // namespace
+}  // namespace launch

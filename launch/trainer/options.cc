@@ -1,0 +1,121 @@
+#include "launch/trainer/options.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <stdexcept>
+
+#include "launch/text/text.h"
+
+namespace launch {
+namespace {
+
+template <class T>
+void Require(bool holds, const char* flag, const T& value, const std::string& expected) {
+  if (!holds) {
+    throw std::invalid_argument(fmt::format("--{}={}: expected {}", flag, value, expected));
+  }
+}
+
+void RequireAtLeast(int64_t low, const char* flag, int64_t value) {
+  Require(value >= low, flag, value, fmt::format("a whole number, at least {}", low));
+}
+
+void RequireNotNegative(const char* flag, double value) {
+  Require(std::isfinite(value) && value >= 0, flag, value, "a finite number, at least 0");
+}
+
+// Calls `check` and puts the flag before what it throws.
+template <class Check>
+void Named(const char* flag, const std::string& value, Check check) {
+  try {
+    check();
+  } catch (const std::invalid_argument& e) {
+    throw std::invalid_argument(fmt::format("--{}={}: {}", flag, value, e.what()));
+  }
+}
+
+void ValidateModelAndData(const TrainOptions& options) {
+  Named("model", options.model, [&] { FindModel(options.model); });
+  Named("data", options.data.ToString(),
+        [&] { CheckGoTogether(FindModel(options.model), options.data); });
+  for (const int64_t width : options.hidden) RequireAtLeast(1, "hidden", width);
+}
+
+void ValidateOptimizer(const TrainOptions& options) {
+  const std::vector<std::string>& known = KnownOptimizers();
+  if (std::find(known.begin(), known.end(), options.optimizer) == known.end()) {
+    throw std::invalid_argument(fmt::format("--optimizer={}: {}", options.optimizer,
+                                            UnknownName("optimizer", options.optimizer, known)));
+  }
+  RequireNotNegative("learning_rate", options.learning_rate);
+  RequireNotNegative("momentum", options.momentum);
+  RequireNotNegative("weight_decay", options.weight_decay);
+  Require(options.optimizer == "sgd" || options.momentum == 0, "momentum", options.momentum,
+          fmt::format("0, as {} has betas instead", options.optimizer));
+}
+
+void ValidateDevice(const ops::Device& device) {
+  Named("device", device.ToString(), [&] {
+    ops::CheckAvailable(device);
+    if (!device.is_cpu()) {
+      throw std::invalid_argument("the trainer's models run on the cpu only so far; use cpu");
+    }
+  });
+}
+
+}  // namespace
+
+const std::vector<std::string>& KnownOptimizers() {
+  static const std::vector<std::string> known = {"adam", "adamw", "sgd"};
+  return known;
+}
+
+void Validate(const TrainOptions& options) {
+  ValidateModelAndData(options);
+  RequireAtLeast(1, "batch_size", options.batch_size);
+  RequireAtLeast(0, "epochs", options.epochs);
+  RequireAtLeast(0, "max_steps", options.max_steps);
+  Require(options.epochs > 0 || options.max_steps > 0, "epochs", options.epochs,
+          "a limit: --epochs or --max_steps above 0");
+  ValidateOptimizer(options);
+  RequireAtLeast(1, "accumulate_steps", options.accumulate_steps);
+  RequireAtLeast(0, "seed", options.seed);
+  ValidateDevice(options.device);
+  Require(options.threads >= 1 && options.threads <= 1024, "threads", options.threads,
+          "a whole number from 1 to 1024");
+  Require(std::isfinite(options.bucket_mb) && options.bucket_mb > 0, "bucket_mb", options.bucket_mb,
+          "a finite number above 0");
+  Require(options.timeout > ddp::Duration::zero(), "timeout",
+          fmt::format("{}s", std::chrono::duration<double>(options.timeout).count()),
+          "a duration above 0, such as 90s or 10m");
+  RequireAtLeast(1, "log_every", options.log_every);
+  RequireAtLeast(0, "eval_every", options.eval_every);
+}
+
+std::vector<std::pair<std::string, std::string>> SharedOptions(const TrainOptions& options) {
+  // Not the data's directory, which may differ from machine to machine, nor threads, which change
+  // no result.
+  return {
+      {"model", options.model},
+      {"hidden", fmt::format("{}", fmt::join(options.hidden, ","))},
+      {"data", options.data.name},
+      {"batch_size", std::to_string(options.batch_size)},
+      {"epochs", std::to_string(options.epochs)},
+      {"max_steps", std::to_string(options.max_steps)},
+      {"optimizer", options.optimizer},
+      {"learning_rate", fmt::format("{}", options.learning_rate)},
+      {"momentum", fmt::format("{}", options.momentum)},
+      {"weight_decay", fmt::format("{}", options.weight_decay)},
+      {"accumulate_steps", std::to_string(options.accumulate_steps)},
+      {"seed", std::to_string(options.seed)},
+      {"bucket_mb", fmt::format("{}", options.bucket_mb)},
+      {"log_every", std::to_string(options.log_every)},
+      {"eval_every", std::to_string(options.eval_every)},
+      {"losses", options.losses.empty() ? "not given" : "given"},
+  };
+}
+
+}  // namespace launch

@@ -1,0 +1,59 @@
+// TrainOptions: all that a training run depends on, as plain values. launch/flags makes one from
+// the command line; a test or a program of another kind fills one in directly.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ddp/duration.h"
+#include "launch/models/catalog.h"
+#include "ops/tensor/device.h"
+
+namespace launch {
+
+// Each option is the flag of the same name.
+struct TrainOptions {
+  // What learns from what.
+  std::string model = "mlp";
+  std::vector<int64_t> hidden = {1024, 1024};
+  DataSource data = {"digits", ""};
+
+  // How.
+  int64_t batch_size = 64;  // of a rank
+  int64_t epochs = 1;       // 0: no limit
+  int64_t max_steps = 0;    // 0: no limit; the smaller limit holds
+  std::string optimizer = "sgd";
+  double learning_rate = 0.01;
+  double momentum = 0;  // sgd only
+  double weight_decay = 0;
+  int64_t accumulate_steps = 1;  // batches whose gradients are added up for one step
+  int64_t seed = 0;
+
+  // Where, and how the ranks work together.
+  std::string backend = "gloo";
+  ops::Device device = ops::Device::Cpu();
+  int64_t threads = 1;    // of a rank
+  double bucket_mb = 25;  // in MiB, as in PyTorch
+  ddp::Duration timeout = ddp::kDefaultTimeout;
+
+  // What is told. Rank 0 writes the files; "": none.
+  int64_t log_every = 50;  // steps
+  int64_t eval_every = 0;  // steps; 0: at the end only
+  std::string summary_json;
+  std::string losses;
+};
+
+// Throws std::invalid_argument for the first option that makes no sense: "--learning_rate=-1:
+// expected ...".
+void Validate(const TrainOptions& options);
+
+const std::vector<std::string>& KnownOptimizers();
+// What Adam and AdamW take where nothing else is said, whatever the model.
+inline constexpr double kAdamLearningRate = 0.001;
+
+// The options that must be the same on all ranks, as flag and value, in a fixed order.
+std::vector<std::pair<std::string, std::string>> SharedOptions(const TrainOptions& options);
+
+}  // namespace launch

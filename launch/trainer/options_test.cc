@@ -1,0 +1,88 @@
+#include "launch/trainer/options.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <limits>
+#include <stdexcept>
+
+namespace launch {
+namespace {
+
+struct BadCase {
+  std::string name;
+  std::function<void(TrainOptions&)> change;
+  std::string message;
+};
+
+class BadOptions : public testing::TestWithParam<BadCase> {};
+
+TEST_P(BadOptions, AreNamed) {
+  TrainOptions options;
+  GetParam().change(options);
+  EXPECT_THAT([&] { Validate(options); }, testing::ThrowsMessage<std::invalid_argument>(
+                                              testing::HasSubstr(GetParam().message)));
+}
+
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
+INSTANTIATE_TEST_SUITE_P(
+    All, BadOptions,
+    testing::Values(
+        BadCase{"Model", [](auto& o) { o.model = "mpl"; }, "--model=mpl: unknown model 'mpl'"},
+        BadCase{"Data",
+                [](auto& o) {
+                  o.data = {"imagenet", ""};
+                },
+                "--data=imagenet: unknown data"},
+        BadCase{"ModelAndData", [](auto& o) { o.model = "linear"; },
+                "--data=digits: model linear can't learn from digits; it takes: synthetic"},
+        BadCase{"Hidden",
+                [](auto& o) {
+                  o.hidden = {8, 0};
+                },
+                "--hidden=0: expected"},
+        BadCase{"BatchSize", [](auto& o) { o.batch_size = 0; },
+                "--batch_size=0: expected a whole number, at least 1"},
+        BadCase{"NoLimit", [](auto& o) { o.epochs = 0; }, "--epochs=0: expected a limit"},
+        BadCase{"Epochs", [](auto& o) { o.epochs = -1; }, "--epochs=-1: expected"},
+        BadCase{"MaxSteps", [](auto& o) { o.max_steps = -5; }, "--max_steps=-5: expected"},
+        BadCase{"Optimizer", [](auto& o) { o.optimizer = "sdg"; },
+                "unknown optimizer 'sdg'; did you mean 'sgd'? Known: adam, adamw, sgd"},
+        BadCase{"NegativeRate", [](auto& o) { o.learning_rate = -0.1; },
+                "--learning_rate=-0.1: expected a finite number, at least 0"},
+        BadCase{"NanRate", [](auto& o) { o.learning_rate = kNan; },
+                "--learning_rate=nan: expected"},
+        BadCase{"Momentum", [](auto& o) { o.momentum = -1; }, "--momentum=-1: expected"},
+        BadCase{"AdamMomentum",
+                [](auto& o) {
+                  o.optimizer = "adam";
+                  o.momentum = 0.9;
+                },
+                "--momentum=0.9: expected 0, as adam has betas instead"},
+        BadCase{"Decay", [](auto& o) { o.weight_decay = kNan; }, "--weight_decay=nan: expected"},
+        BadCase{"Accumulate", [](auto& o) { o.accumulate_steps = 0; }, "--accumulate_steps=0"},
+        BadCase{"Seed", [](auto& o) { o.seed = -1; }, "--seed=-1"},
+        BadCase{"Device", [](auto& o) { o.device = ops::Device::Cuda(7); }, "--device=cuda:7: "},
+        BadCase{"Threads", [](auto& o) { o.threads = 0; }, "--threads=0: expected"},
+        BadCase{"Bucket", [](auto& o) { o.bucket_mb = 0; }, "--bucket_mb=0: expected"},
+        BadCase{"Timeout", [](auto& o) { o.timeout = {}; }, "--timeout=0s: expected a duration"},
+        BadCase{"LogEvery", [](auto& o) { o.log_every = 0; }, "--log_every=0: expected"},
+        BadCase{"EvalEvery", [](auto& o) { o.eval_every = -1; }, "--eval_every=-1: expected"}),
+    [](const auto& info) { return info.param.name; });
+
+TEST(TrainOptions, DefaultsAreValid) { EXPECT_NO_THROW(Validate(TrainOptions())); }
+
+TEST(TrainOptions, SharedOptionsTellRunsApart) {
+  TrainOptions one, other;
+  EXPECT_EQ(SharedOptions(one), SharedOptions(other));
+  other.threads = 2;
+  other.data.directory = "/elsewhere";
+  EXPECT_EQ(SharedOptions(one), SharedOptions(other));
+  other.learning_rate = 0.02;
+  EXPECT_NE(SharedOptions(one), SharedOptions(other));
+}
+
+}  // namespace
+}  // namespace launch

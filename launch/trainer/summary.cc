@@ -1,0 +1,101 @@
+#include "launch/trainer/summary.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <system_error>
+
+#include "launch/agent/file_descriptor.h"
+#include "launch/text/text.h"
+
+namespace launch {
+namespace {
+
+[[noreturn]] void ThrowWriteError(const std::string& path) {
+  throw std::system_error(errno, std::generic_category(), "can't write " + path);
+}
+
+void WriteAndSync(const FileDescriptor& file, std::string_view text, const std::string& path) {
+  while (!text.empty()) {
+    const ssize_t written = write(file.get(), text.data(), text.size());
+    if (written < 0 && errno != EINTR) ThrowWriteError(path);
+    if (written > 0) text.remove_prefix(written);
+  }
+  if (fsync(file.get()) != 0) ThrowWriteError(path);
+}
+
+}  // namespace
+
+std::string FormatSummary(const Summary& summary) {
+  std::string text = fmt::format(
+      "done: {} steps in {}, {:.0f} samples/s, median step {:.3g} ms, data {:.0f}%, comm {:.0f}%\n"
+      "loss {:.4f} -> {:.4f}, test loss {:.4f}",
+      summary.steps, FormatSeconds(summary.train_seconds), summary.samples_per_second,
+      1e3 * summary.step_seconds_median, 100 * summary.data_share,
+      100 * summary.communication_share, summary.loss_first, summary.loss_last, summary.eval_loss);
+  if (summary.eval_accuracy) {
+    text += fmt::format(", test accuracy {:.2f} %", 100 * *summary.eval_accuracy);
+  }
+  return text;
+}
+
+std::string SummaryJson(const Summary& summary) {
+  nlohmann::ordered_json json = {
+      {"model", summary.model},
+      {"parameters", summary.parameters},
+      {"data", summary.data},
+      {"world_size", summary.world_size},
+      {"backend", summary.backend},
+      {"optimizer", summary.optimizer},
+      {"batch_size", summary.batch_size},
+      {"steps", summary.steps},
+      {"loss_first", summary.loss_first},
+      {"loss_last", summary.loss_last},
+      {"eval_loss", summary.eval_loss},
+      {"eval_accuracy", nullptr},
+      {"samples_per_second", summary.samples_per_second},
+      {"step_seconds_median", summary.step_seconds_median},
+      {"train_seconds", summary.train_seconds},
+      {"total_seconds", summary.total_seconds},
+      {"time_to_first_loss_seconds", summary.time_to_first_loss_seconds},
+      {"data_share", summary.data_share},
+      {"communication_share", summary.communication_share},
+      {"peak_rss_bytes", summary.peak_rss_bytes},
+  };
+  if (summary.eval_accuracy) json["eval_accuracy"] = *summary.eval_accuracy;
+  return json.dump(2) + "\n";
+}
+
+void CheckWritable(const std::string& path) {
+  if (path.empty()) return;
+  const std::string folder = std::filesystem::path(path).parent_path();
+  if (access(folder.empty() ? "." : folder.c_str(), W_OK) != 0) ThrowWriteError(path);
+}
+
+void WriteFileAtomically(const std::string& path, const std::string& text) {
+  std::string temporary = path + ".XXXXXX";
+  const FileDescriptor file(mkostemp(temporary.data(), O_CLOEXEC));
+  if (!file.is_open()) ThrowWriteError(path);
+  try {
+    WriteAndSync(file, text, path);
+    fchmod(file.get(), 0644);  // mkostemp makes it private
+    if (rename(temporary.c_str(), path.c_str()) != 0) ThrowWriteError(path);
+  } catch (...) {
+    unlink(temporary.c_str());
+    throw;
+  }
+}
+
+std::string LossesText(const std::vector<float>& losses) {
+  std::string text;
+  for (const float loss : losses) text += fmt::format("{:a}\n", loss);
+  return text;
+}
+
+}  // namespace launch

@@ -1,0 +1,49 @@
+// Summary: what a run has come to, for people (two lines) and programs (JSON).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace launch {
+
+// Losses are means over the ranks. Each field is a key of the JSON file.
+struct Summary {
+  std::string model;
+  int64_t parameters = 0;
+  std::string data;
+  int world_size = 1;
+  std::string backend;
+  std::string optimizer;
+  int64_t batch_size = 0;
+  int64_t steps = 0;
+  double loss_first = 0;  // of the first step
+  double loss_last = 0;   // of the last step
+  double eval_loss = 0;
+  std::optional<double> eval_accuracy;  // from 0 to 1; null for regression
+  double samples_per_second = 0;        // of all ranks, evaluation left out
+  double step_seconds_median = 0;
+  double train_seconds = 0;               // in steps
+  double total_seconds = 0;               // since the launcher started
+  double time_to_first_loss_seconds = 0;  // since the launcher started
+  double data_share = 0;                  // of train_seconds, waiting for data
+  double communication_share = 0;         // of train_seconds, waiting for other ranks
+  std::vector<int64_t> peak_rss_bytes;    // by rank
+};
+
+std::string FormatSummary(const Summary& summary);
+std::string SummaryJson(const Summary& summary);
+
+// Throws std::system_error, with the path, when no file can be made there; "" is none. For telling
+// so before hours of work, not after.
+void CheckWritable(const std::string& path);
+
+// Puts `text` in the place of what the file held, all of it or, on an error, nothing. Throws
+// std::system_error with the path.
+void WriteFileAtomically(const std::string& path, const std::string& text);
+
+// One line a loss, in hexadecimal ("0x1.8p+0"), which reads back to the same bits.
+std::string LossesText(const std::vector<float>& losses);
+
+}  // namespace launch
