@@ -1,6 +1,7 @@
 #include "launch/spawn.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <exception>
@@ -11,6 +12,7 @@
 
 #include "ddp/store/tcp_store_server.h"
 #include "launch/agent/agent.h"
+#include "launch/agent/terminal.h"
 #include "launch/topology/topology.h"
 
 namespace launch {
@@ -51,7 +53,9 @@ int Spawn(const RankBody& body, const SpawnOptions& options) {
       std::exit(RunRank(*identity, body, options.timeout));
     }
     const AgentResult result = StartRanks(options);
-    if (!result.reason.empty()) fmt::print(stderr, "{}\n", result.reason);
+    if (!result.reason.empty()) {
+      fmt::print(stderr, "{}{}\n", LineStart(STDERR_FILENO), result.reason);
+    }
     return result.exit_code;
   } catch (const std::exception& e) {
     fmt::print(stderr, "{}\n", e.what());

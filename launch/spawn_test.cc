@@ -1,14 +1,13 @@
 // Spawn as its users meet it: whole processes, their exit codes and their last words.
-#include "launch/spawn.h"
-
-#include <arpa/inet.h>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/socket.h>
 
+#include <map>
 #include <string>
+#include <vector>
 
+#include "launch/testing/listener.h"
 #include "launch/testing/subprocess.h"
 
 namespace launch {
@@ -20,28 +19,6 @@ using testing::UnorderedElementsAre;
 ProgramOutput RunMode(const std::string& mode, const std::string& rank = "1") {
   return RunProgram({"launch/testing/spawn_program", mode, rank});
 }
-
-// A socket that listens on a port of its own.
-class Listener {
- public:
-  Listener() : socket_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-    sockaddr_in address = {};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t size = sizeof address;
-    bind(socket_.get(), reinterpret_cast<sockaddr*>(&address), size);
-    listen(socket_.get(), 1);
-    getsockname(socket_.get(), reinterpret_cast<sockaddr*>(&address), &size);
-    port_ = ntohs(address.sin_port);
-  }
-  int port() const { return port_; }
-
- private:
-  FileDescriptor socket_;
-  int port_ = 0;
-};
-
-int FreePort() { return Listener().port(); }
 
 std::map<std::string, std::string> RankEnvironment(int rank, int port) {
   return {{"RANK", std::to_string(rank)},

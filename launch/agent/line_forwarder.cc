@@ -5,6 +5,8 @@
 #include <array>
 #include <cerrno>
 
+#include "launch/agent/terminal.h"
+
 namespace launch {
 namespace {
 
@@ -50,7 +52,7 @@ void LineForwarder::WriteLines() {
   size_t length = last_break == std::string::npos ? 0 : last_break + 1;
   if (pending_.size() - length > kLongestLine) length = pending_.size();
   if (length == 0) return;
-  WriteAll(destination_, std::string_view(pending_).substr(0, length));
+  WriteAll(destination_, std::string(LineStart(destination_)) + pending_.substr(0, length));
   pending_.erase(0, length);
 }
 

@@ -37,6 +37,7 @@ class Process {
   ~Process();
   Process(Process&&) noexcept = default;
 
+  pid_t pid() const { return pid_; }
   // Readable when the program has ended.
   int fd() const { return handle_.get(); }
   void Signal(int signal) const;

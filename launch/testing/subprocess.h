@@ -35,7 +35,10 @@ class Subprocess {
   // The program's path is relative to the workspace, or absolute.
   explicit Subprocess(std::vector<std::string> command,
                       std::map<std::string, std::string> environment = {});
+  Subprocess(const Subprocess&) = delete;
+  Subprocess& operator=(const Subprocess&) = delete;
 
+  int pid() const { return process_.pid(); }
   void Signal(int signal) { process_.Signal(signal); }
   // Returns once standard output holds `count` lines.
   std::vector<std::string> WaitForLines(size_t count);

@@ -8,13 +8,13 @@
 #include <cmath>
 
 #include "launch/agent/file_descriptor.h"
+#include "launch/agent/terminal.h"
 #include "launch/text/text.h"
 
 namespace launch {
 namespace {
 
 constexpr auto kRedrawInterval = std::chrono::milliseconds(100);
-constexpr const char* kEraseLine = "\r\x1b[K";
 
 double Percent(double share) { return std::round(100 * std::clamp(share, 0.0, 1.0)); }
 
@@ -66,7 +66,7 @@ void Progress::Report(const StepReport& report) {
 }
 
 void Progress::Print(const std::string& line) {
-  WriteAll(STDOUT_FILENO, (is_terminal_ ? kEraseLine : "") + line + "\n");
+  WriteAll(STDOUT_FILENO, fmt::format("{}{}\n", LineStart(STDOUT_FILENO), line));
 }
 
 void Progress::Redraw(int64_t step, Clock::time_point now) {
@@ -75,8 +75,8 @@ void Progress::Redraw(int64_t step, Clock::time_point now) {
   StepReport report = *latest_;
   report.step = step;
   report.eta_seconds -= std::chrono::duration<double>(now - reported_at_).count();
-  report.eta_seconds = std::max(0.0, report.eta_seconds);
-  WriteAll(STDOUT_FILENO, kEraseLine + FormatBar(report, TerminalColumns()));
+  if (report.eta_seconds < 0) report.eta_seconds = 0;
+  WriteAll(STDOUT_FILENO, fmt::format("{}{}", kEraseLine, FormatBar(report, TerminalColumns())));
 }
 
 }  // namespace launch

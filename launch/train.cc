@@ -1,0 +1,33 @@
+// Trains a model on several ranks of this machine, or as one rank of a larger world.
+//
+//   bazel run //launch:train -- --help
+#include <fmt/format.h>
+
+#include <exception>
+#include <string>
+#include <vector>
+
+#include "launch/flags/flags.h"
+#include "launch/spawn.h"
+#include "launch/topology/topology.h"
+#include "launch/trainer/trainer.h"
+
+int main(int argc, char** argv) {
+  const std::vector<std::string> arguments(argv + 1, argv + argc);
+  if (launch::AsksForHelp(arguments)) {
+    fmt::print("{}", launch::HelpText());
+    return 0;
+  }
+  launch::CommandLine command_line;
+  try {
+    command_line = launch::ParseCommandLine(arguments, launch::ProcessEnvironment());
+  } catch (const std::exception& e) {
+    fmt::print(stderr, "{}\n", e.what());
+    return 2;
+  }
+  const auto train = [&](int rank, int world_size, std::shared_ptr<ddp::Store> store) {
+    launch::Train(command_line.train, rank, world_size, store);
+  };
+  return launch::Spawn(
+      train, {.num_ranks = command_line.num_ranks, .timeout = command_line.train.timeout});
+}

@@ -1,0 +1,73 @@
+#include "launch/trainer/evaluation.h"
+
+#include <algorithm>
+#include <span>
+
+#include "ddp/data/data_loader.h"
+#include "ops/autograd/grad.h"
+
+namespace launch {
+namespace {
+
+// Sums over examples, laid out to be added up over the ranks.
+struct Sums {
+  double loss = 0;
+  double correct = 0;
+  double examples = 0;
+};
+
+Sums SumOverMyExamples(ops::nn::Module& model, Task task, ddp::DataLoader& loader) {
+  const Loss loss_of = LossOf(task);
+  Sums sums;
+  for (const ddp::Batch& batch : loader) {
+    const ops::Tensor outputs = model.Forward(batch.inputs);
+    const auto size = static_cast<double>(batch.size());
+    sums.loss += size * loss_of(outputs, batch.targets).Item();
+    if (task == Task::kClassification) {
+      sums.correct += static_cast<double>(CountCorrect(outputs, batch.targets));
+    }
+    sums.examples += size;
+  }
+  return sums;
+}
+
+}  // namespace
+
+Evaluation Evaluate(ops::nn::Module& model, Task task, const ddp::Dataset& data, int64_t batch_size,
+                    ddp::ProcessGroup& group) {
+  const ddp::DistributedSampler sampler(data.size(),
+                                        {.rank = group.rank(),
+                                         .world_size = group.size(),
+                                         .shuffle = false,
+                                         .uneven = ddp::DistributedSamplerOptions::Uneven::kExact});
+  const ops::NoGradGuard no_grad;
+  model.Eval();
+  Sums sums;
+  if (sampler.num_examples() > 0) {
+    ddp::DataLoader loader(data, sampler, {.batch_size = batch_size});
+    sums = SumOverMyExamples(model, task, loader);
+  }
+  model.Train();
+  group
+      .AllReduce({.data = &sums, .num_elements = 3, .dtype = ops::DType::kFloat64},
+                 ddp::ReduceOp::kSum)
+      ->Wait();
+  Evaluation evaluation;
+  evaluation.loss = sums.loss / sums.examples;
+  if (task == Task::kClassification) evaluation.accuracy = sums.correct / sums.examples;
+  return evaluation;
+}
+
+int64_t CountCorrect(const ops::Tensor& logits, const ops::Tensor& targets) {
+  const std::span<const float> values = logits.elements<float>();
+  const std::span<const int64_t> classes = targets.elements<int64_t>();
+  const int64_t width = logits.dim(1);
+  int64_t correct = 0;
+  for (size_t row = 0; row < classes.size(); ++row) {
+    const auto begin = values.begin() + static_cast<int64_t>(row) * width;
+    correct += std::max_element(begin, begin + width) - begin == classes[row];
+  }
+  return correct;
+}
+
+}  // namespace launch

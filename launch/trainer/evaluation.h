@@ -1,0 +1,27 @@
+// Evaluation: how well a model does on data that it doesn't learn from.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "ddp/collectives/process_group.h"
+#include "ddp/data/dataset.h"
+#include "launch/models/models.h"
+#include "ops/nn/module.h"
+
+namespace launch {
+
+struct Evaluation {
+  double loss = 0;                 // mean over all examples
+  std::optional<double> accuracy;  // part of the examples; classification only
+};
+
+// To be called by all ranks: each takes a part of the examples, every example is seen once, and all
+// get the same result. Puts the model in evaluation mode, and back.
+Evaluation Evaluate(ops::nn::Module& model, Task task, const ddp::Dataset& data, int64_t batch_size,
+                    ddp::ProcessGroup& group);
+
+// How many rows of logits[batch, classes] are largest at targets[batch].
+int64_t CountCorrect(const ops::Tensor& logits, const ops::Tensor& targets);
+
+}  // namespace launch

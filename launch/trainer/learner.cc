@@ -1,0 +1,114 @@
+#include "launch/trainer/learner.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <optional>
+#include <stdexcept>
+#include <utility>
+
+#include "ddp/data/sampler.h"
+#include "launch/trainer/optimizers.h"
+#include "ops/autograd/functions.h"
+#include "ops/autograd/grad.h"
+#include "ops/cpu/reduce.h"
+
+namespace launch {
+namespace {
+
+using ops::Tensor;
+
+ddp::DataLoader MakeLoader(const TrainOptions& options, const ddp::Dataset& data,
+                           const ddp::ProcessGroup& group) {
+  const ddp::DistributedSampler sampler(data.size(), {.rank = group.rank(),
+                                                      .world_size = group.size(),
+                                                      .seed = static_cast<uint64_t>(options.seed)});
+  if (options.batch_size > sampler.num_examples()) {
+    throw std::invalid_argument(fmt::format(
+        "--batch_size={} is larger than the data: {} has {} examples, {} for each of {} rank(s)",
+        options.batch_size, options.data.name, data.size(), sampler.num_examples(), group.size()));
+  }
+  return ddp::DataLoader(data, sampler, {.batch_size = options.batch_size});
+}
+
+int64_t CountBatches(const TrainOptions& options, const ddp::DataLoader& loader) {
+  return options.epochs == 0 ? std::numeric_limits<int64_t>::max()
+                             : options.epochs * loader.num_batches();
+}
+
+int64_t CountSteps(const TrainOptions& options, int64_t num_batches) {
+  const int64_t steps = (num_batches - 1) / options.accumulate_steps + 1;
+  return options.max_steps == 0 ? steps : std::min(steps, options.max_steps);
+}
+
+ddp::DistributedDataParallelOptions ReplicationOptions(const TrainOptions& options) {
+  ddp::DistributedDataParallelOptions replication;
+  replication.bucket_bytes = static_cast<int64_t>(options.bucket_mb * (1 << 20));
+  replication.first_bucket_bytes =
+      std::min(replication.first_bucket_bytes, replication.bucket_bytes);
+  return replication;
+}
+
+}  // namespace
+
+Learner::Learner(const TrainOptions& options, const ddp::Dataset& data, ddp::ProcessGroup& group)
+    : accumulate_steps_(options.accumulate_steps),
+      loader_(MakeLoader(options, data, group)),
+      batches_left_(CountBatches(options, loader_)),
+      total_steps_(CountSteps(options, batches_left_)),
+      loss_(LossOf(FindModel(options.model).task)),
+      model_(
+          MakeModel(FindModel(options.model), options.hidden, static_cast<uint64_t>(options.seed))),
+      replicated_(*model_, group, ReplicationOptions(options)),
+      optimizer_(MakeOptimizer(options, model_->Parameters())) {}
+
+double Learner::Step(bool with_gradient_norm) {
+  optimizer_->ZeroGrad();
+  const int64_t num_batches = std::min(accumulate_steps_, batches_left_);
+  batches_left_ -= num_batches;
+  double loss = 0;
+  for (int64_t i = 1; i < num_batches; ++i) {
+    const ddp::DistributedDataParallel::NoSync no_sync(replicated_);
+    loss += ForwardBackward(num_batches);
+  }
+  loss += ForwardBackward(num_batches);
+  if (with_gradient_norm) gradient_norm_ = GradientNorm();
+  optimizer_->Step();
+  return loss / static_cast<double>(num_batches);
+}
+
+// Adds the gradients of one batch, of `num_batches` that make a step; returns its loss.
+double Learner::ForwardBackward(int64_t num_batches) {
+  const ddp::Batch batch = NextBatch();
+  samples_ += batch.size();
+  const Tensor loss = loss_(replicated_.Forward(batch.inputs), batch.targets);
+  ops::Backward(num_batches == 1 ? loss : loss / static_cast<double>(num_batches));
+  return loss.Item();
+}
+
+ddp::Batch Learner::NextBatch() {
+  std::optional<ddp::Batch> batch = loader_.Next();
+  if (!batch) batch = loader_.Next();  // an epoch has ended; this starts the next
+  return *std::move(batch);
+}
+
+double Learner::GradientNorm() const {
+  double sum = 0;
+  for (const ops::NamedTensor& parameter : optimizer_->parameters()) {
+    const Tensor gradient = ops::Grad(parameter.tensor);
+    if (gradient.defined()) sum += ops::cpu::SumOfSquares(gradient);
+  }
+  return std::sqrt(sum);
+}
+
+int64_t Learner::num_parameters() const {
+  int64_t count = 0;
+  for (const ops::NamedTensor& parameter : optimizer_->parameters()) {
+    count += parameter.tensor.num_elements();
+  }
+  return count;
+}
+
+}  // namespace launch

@@ -1,0 +1,67 @@
+// Learner: the part of a training run that learns. It takes batches from the data, and steps.
+//
+//   Learner learner(options, *datasets.train, *group);
+//   for (int64_t step = 1; step <= learner.total_steps(); ++step) double loss = learner.Step();
+//
+// The steady state of a step allocates nothing of its own and reads no clock.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "ddp/collectives/process_group.h"
+#include "ddp/data/data_loader.h"
+#include "ddp/data/dataset.h"
+#include "ddp/replicated/distributed_data_parallel.h"
+#include "launch/models/models.h"
+#include "launch/trainer/options.h"
+#include "ops/nn/module.h"
+#include "ops/optim/optimizer.h"
+
+namespace launch {
+
+class Learner {
+ public:
+  // `data` and `group` must outlive it. Throws std::invalid_argument, with both numbers, for a
+  // batch that is larger than the data.
+  Learner(const TrainOptions& options, const ddp::Dataset& data, ddp::ProcessGroup& group);
+
+  // How many steps the limits in the options allow.
+  int64_t total_steps() const { return total_steps_; }
+
+  // One step of the optimizer, on accumulate_steps batches; the last step has what is left. Returns
+  // this rank's loss before the step, the mean over its batches.
+  double Step(bool with_gradient_norm = false);
+
+  // At the last step that was asked for it: the Euclidean norm of all gradients together.
+  double gradient_norm() const { return gradient_norm_; }
+
+  ops::nn::Module& model() { return *model_; }
+  int64_t num_parameters() const;
+  double learning_rate() const { return optimizer_->learning_rate(); }
+
+  // So far, on this rank: examples learnt from, the epoch (from 1), and seconds spent waiting for
+  // data and, after backward's own work, for other ranks.
+  int64_t samples() const { return samples_; }
+  int64_t epoch() const { return loader_.epoch() + 1; }
+  double data_seconds() const { return loader_.wait_seconds(); }
+  double communication_seconds() const { return replicated_.exposed_communication_seconds(); }
+
+ private:
+  double ForwardBackward(int64_t num_batches);
+  ddp::Batch NextBatch();
+  double GradientNorm() const;
+
+  const int64_t accumulate_steps_;
+  ddp::DataLoader loader_;
+  int64_t batches_left_;
+  const int64_t total_steps_;
+  const Loss loss_;
+  const std::unique_ptr<ops::nn::Module> model_;
+  ddp::DistributedDataParallel replicated_;  // the model, with gradients averaged over the ranks
+  const std::unique_ptr<ops::optim::Optimizer> optimizer_;
+  double gradient_norm_ = 0;
+  int64_t samples_ = 0;
+};
+
+}  // namespace launch

@@ -1,0 +1,240 @@
+#include "launch/trainer/trainer.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <chrono>
+#include <exception>
+#include <limits>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ddp/collectives/process_group.h"
+#include "launch/models/data.h"
+#include "launch/trainer/agreement.h"
+#include "launch/trainer/evaluation.h"
+#include "launch/trainer/learner.h"
+#include "launch/trainer/progress.h"
+#include "launch/trainer/resources.h"
+#include "launch/trainer/step_times.h"
+#include "ops/cpu/thread_pool.h"
+
+namespace launch {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Running totals of this rank; the difference of two is what an interval brought.
+struct Totals {
+  int64_t steps = 0;
+  int64_t samples = 0;
+  double loss = 0;
+  double seconds = 0;  // in steps
+  double data_seconds = 0;
+  double communication_seconds = 0;
+
+  Totals operator-(const Totals& earlier) const {
+    return {steps - earlier.steps,
+            samples - earlier.samples,
+            loss - earlier.loss,
+            seconds - earlier.seconds,
+            data_seconds - earlier.data_seconds,
+            communication_seconds - earlier.communication_seconds};
+  }
+};
+
+class TrainingRun {
+ public:
+  TrainingRun(const TrainOptions& options, ddp::ProcessGroup& group)
+      : options_(options),
+        group_(group),
+        task_(FindModel(options.model).task),
+        data_(OpenData(options.data, task_, static_cast<uint64_t>(options.seed))),
+        learner_(options, *data_.train, group) {
+    if (group.rank() == 0) progress_.emplace();
+  }
+
+  Summary Run() {
+    Print([&] { return Plan(); });
+    const int64_t total_steps = learner_.total_steps();
+    step_start_ = Clock::now();
+    for (int64_t step = 1; step <= total_steps; ++step) {
+      const bool reports = step % options_.log_every == 0 || step == 1 || step == total_steps;
+      const double loss = learner_.Step(/*with_gradient_norm=*/reports);
+      Count(step, loss);
+      if (reports) Report(step, loss);
+      if (options_.eval_every > 0 && step % options_.eval_every == 0 && step < total_steps) {
+        RunEvaluation(step);
+      }
+    }
+    const Evaluation evaluation = RunEvaluation(total_steps);
+    ExchangeLosses();
+    Summarize(evaluation);
+    Print([&] { return FormatSummary(summary_); });
+    if (group_.rank() == 0) WriteFiles();
+    return summary_;
+  }
+
+ private:
+  template <class Text>
+  void Print(Text text) {
+    if (progress_) progress_->Print(text());
+  }
+
+  std::string Plan() const {
+    return fmt::format(
+        "{} ({} parameters) learns from {} ({} examples): {} rank(s), {}, {} examples per rank and "
+        "batch, {} steps of {}",
+        options_.model, learner_.num_parameters(), options_.data.name, data_.train->size(),
+        group_.size(), group_.backend(), options_.batch_size, learner_.total_steps(),
+        options_.optimizer);
+  }
+
+  // Every step passes here: one clock read, no text, no traffic.
+  void Count(int64_t step, double loss) {
+    const Clock::time_point now = Clock::now();
+    step_times_.Add(std::chrono::duration<double>(now - step_start_).count());
+    step_start_ = now;
+    loss_sum_ += loss;
+    if (!options_.losses.empty()) losses_.push_back(static_cast<float>(loss));
+    if (progress_) progress_->Tick(step, now);
+  }
+
+  Totals TotalsNow() const {
+    return {step_times_.count(),         learner_.samples(),      loss_sum_,
+            step_times_.total_seconds(), learner_.data_seconds(), learner_.communication_seconds()};
+  }
+
+  // Tells about the interval that ends here, with losses from all ranks. Not part of a step's time.
+  void Report(int64_t step, double loss) {
+    if (step == 1) summary_.time_to_first_loss_seconds = SecondsSinceLaunch();
+    const Totals totals = TotalsNow();
+    const Totals interval = totals - reported_;
+    reported_ = totals;
+    std::array<double, 2> losses = {interval.loss / static_cast<double>(interval.steps), loss};
+    group_
+        .AllReduce({.data = losses.data(), .num_elements = 2, .dtype = ops::DType::kFloat64},
+                   ddp::ReduceOp::kAverage)
+        ->Wait();
+    if (step == 1) summary_.loss_first = losses[1];
+    summary_.loss_last = losses[1];
+    if (progress_) progress_->Report(Describe(step, losses[0], interval));
+    step_start_ = Clock::now();
+  }
+
+  StepReport Describe(int64_t step, double loss, const Totals& interval) const {
+    // The first step, which touches all memory first, tells nothing about those to come.
+    const double seconds_per_step = step == 1
+                                        ? std::numeric_limits<double>::quiet_NaN()
+                                        : interval.seconds / static_cast<double>(interval.steps);
+    return {.step = step,
+            .total_steps = learner_.total_steps(),
+            .epoch = learner_.epoch(),
+            .loss = loss,
+            .gradient_norm = learner_.gradient_norm(),
+            .learning_rate = learner_.learning_rate(),
+            .samples_per_second = SamplesPerSecond(interval),
+            .data_share = interval.data_seconds / interval.seconds,
+            .communication_share = interval.communication_seconds / interval.seconds,
+            .memory_bytes = ResidentBytes(),
+            .eta_seconds = static_cast<double>(learner_.total_steps() - step) * seconds_per_step};
+  }
+
+  double SamplesPerSecond(const Totals& totals) const {
+    return static_cast<double>(totals.samples * group_.size()) / totals.seconds;
+  }
+
+  Evaluation RunEvaluation(int64_t step) {
+    const Evaluation evaluation =
+        Evaluate(learner_.model(), task_, *data_.test, options_.batch_size, group_);
+    Print([&] {
+      return fmt::format(
+          "step {}/{}  test loss {:.4f}{}", step, learner_.total_steps(), evaluation.loss,
+          evaluation.accuracy ? fmt::format("  accuracy {:.2f} %", 100 * *evaluation.accuracy)
+                              : "");
+    });
+    step_start_ = Clock::now();
+    return evaluation;
+  }
+
+  // Replaces the losses of this rank's steps by the means over the ranks, where they are wanted.
+  void ExchangeLosses() {
+    if (options_.losses.empty()) return;
+    group_
+        .AllReduce({.data = losses_.data(), .num_elements = static_cast<int64_t>(losses_.size())},
+                   ddp::ReduceOp::kAverage)
+        ->Wait();
+  }
+
+  void Summarize(const Evaluation& evaluation) {
+    const Totals totals = TotalsNow();
+    summary_.model = options_.model;
+    summary_.parameters = learner_.num_parameters();
+    summary_.data = options_.data.name;
+    summary_.world_size = group_.size();
+    summary_.backend = group_.backend();
+    summary_.optimizer = options_.optimizer;
+    summary_.batch_size = options_.batch_size;
+    summary_.steps = totals.steps;
+    summary_.eval_loss = evaluation.loss;
+    summary_.eval_accuracy = evaluation.accuracy;
+    summary_.samples_per_second = SamplesPerSecond(totals);
+    summary_.step_seconds_median = step_times_.Median();
+    summary_.train_seconds = totals.seconds;
+    summary_.data_share = totals.data_seconds / totals.seconds;
+    summary_.communication_share = totals.communication_seconds / totals.seconds;
+    for (const std::string& bytes : group_.ExchangeBlobs(std::to_string(PeakResidentBytes()))) {
+      summary_.peak_rss_bytes.push_back(std::stoll(bytes));
+    }
+    summary_.total_seconds = SecondsSinceLaunch();
+  }
+
+  void WriteFiles() const {
+    if (!options_.losses.empty()) WriteFileAtomically(options_.losses, LossesText(losses_));
+    if (!options_.summary_json.empty()) {
+      WriteFileAtomically(options_.summary_json, SummaryJson(summary_));
+    }
+  }
+
+  const TrainOptions& options_;
+  ddp::ProcessGroup& group_;
+  const Task task_;
+  const Datasets data_;
+  Learner learner_;
+  std::optional<Progress> progress_;  // rank 0 alone
+
+  Clock::time_point step_start_;
+  StepTimes step_times_;
+  double loss_sum_ = 0;
+  Totals reported_;            // at the last report
+  std::vector<float> losses_;  // by step, where they are wanted
+  Summary summary_;
+};
+
+}  // namespace
+
+Summary Train(const TrainOptions& options, int rank, int world_size,
+              const std::shared_ptr<ddp::Store>& store) {
+  if (rank == 0) {
+    CheckWritable(options.summary_json);
+    CheckWritable(options.losses);
+  }
+  ops::cpu::ThreadPool threads(static_cast<int>(options.threads));
+  const ops::cpu::ScopedThreadPool use_threads(&threads);
+  const auto group = ddp::InitProcessGroup({.backend = options.backend,
+                                            .rank = rank,
+                                            .world_size = world_size,
+                                            .store = store,
+                                            .timeout = options.timeout,
+                                            .device = options.device});
+  try {
+    CheckAllRanksAgree(*group, options);
+    return TrainingRun(options, *group).Run();
+  } catch (const std::exception& e) {
+    group->Abort(e.what());  // the peers needn't wait to learn it
+    throw;
+  }
+}
+
+}  // namespace launch
