@@ -128,7 +128,7 @@ TEST(InitTest, ANamedInterfaceIsUsed) {
     EXPECT_THAT(
         MessageOfInit<std::invalid_argument>(
             {.rank = rank.rank(), .world_size = 2, .store = rank.store(), .interface = "nowhere0"}),
-        HasSubstr("'nowhere0'"));
+        AllOf(HasSubstr("no network interface 'nowhere0'"), HasSubstr("lo")));
   });
 }
 

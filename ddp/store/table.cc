@@ -45,12 +45,13 @@ int64_t Table::Add(const std::string& key, int64_t amount) {
   return sum;
 }
 
-const std::string& Table::CompareAndSet(const std::string& key, const std::string& expected,
-                                        const std::string& desired) {
-  static const std::string kMissing;
+std::string Table::CompareAndSet(const std::string& key, const std::string& expected,
+                                 const std::string& desired) {
   const auto it = values_.find(key);
   if (it == values_.end()) {
-    return expected.empty() ? values_[key] = desired : kMissing;
+    if (!expected.empty()) return "";
+    Set(key, desired);
+    return desired;
   }
   if (it->second == expected) it->second = desired;
   return it->second;

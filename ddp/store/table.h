@@ -14,8 +14,8 @@ class Table {
   // Null when the key is missing; valid until the next change.
   const std::string* Find(const std::string& key) const;
   int64_t Add(const std::string& key, int64_t amount);
-  const std::string& CompareAndSet(const std::string& key, const std::string& expected,
-                                   const std::string& desired);
+  std::string CompareAndSet(const std::string& key, const std::string& expected,
+                            const std::string& desired);
   bool Delete(const std::string& key);
   void Clear() { values_.clear(); }
 

@@ -1,12 +1,16 @@
 #include "ddp/collectives/gloo/rendezvous.h"
 
 #include <fmt/format.h>
+#include <ifaddrs.h>
 #include <netdb.h>
+#include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <fstream>
+#include <set>
 #include <sstream>
 #include <stdexcept>
 #include <utility>
@@ -95,17 +99,38 @@ std::string HostName() {
                                  FormatSeconds(options.timeout), FormatRanks(missing)));
 }
 
-std::shared_ptr<gloo::transport::Device> CreateDevice(const std::vector<Member>& members,
-                                                      const ProcessGroupOptions& options) {
+struct FreeInterfaces {
+  void operator()(ifaddrs* list) const { freeifaddrs(list); }
+};
+
+// The first address of an interface, an IPv4 one if there is one.
+std::string AddressOfInterface(const std::string& name) {
+  ifaddrs* list = nullptr;
+  if (getifaddrs(&list) != 0) ThrowSystemError(errno, "can't list the network interfaces");
+  const std::unique_ptr<ifaddrs, FreeInterfaces> interfaces(list);
+  std::set<std::string> known;
+  for (const int family : {AF_INET, AF_INET6}) {
+    for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
+      if (entry->ifa_addr == nullptr || entry->ifa_addr->sa_family != family) continue;
+      known.insert(entry->ifa_name);
+      if (entry->ifa_name != name) continue;
+      char host[NI_MAXHOST] = "";
+      const socklen_t size = family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
+      getnameinfo(entry->ifa_addr, size, host, sizeof host, nullptr, 0, NI_NUMERICHOST);
+      return host;
+    }
+  }
+  throw std::invalid_argument(fmt::format("no network interface '{}' with an address; there are {}",
+                                          name, fmt::join(known, ", ")));
+}
+
+std::shared_ptr<gloo::transport::Device> CreateDevice(const std::string& address) {
   gloo::transport::tcp::attr attributes;
-  attributes.iface = options.interface;
-  if (options.interface.empty()) attributes.hostname = ChooseAddress(members, options.rank);
+  attributes.hostname = address;
   try {
     return gloo::transport::tcp::CreateDevice(attributes);
   } catch (const std::exception& error) {
-    throw std::invalid_argument(fmt::format("can't listen on {} '{}': {}",
-                                            options.interface.empty() ? "address" : "interface",
-                                            attributes.hostname + attributes.iface, error.what()));
+    throw std::invalid_argument(fmt::format("can't listen on {}: {}", address, error.what()));
   }
 }
 
@@ -194,7 +219,9 @@ Connections Connect(Store& store, const std::vector<Member>& members,
                     const ProcessGroupOptions& options, Deadline deadline) {
   Connections connections;
   connections.ticker = std::make_unique<LoopTicker>();
-  connections.device = CreateDevice(members, options);
+  connections.device =
+      CreateDevice(options.interface.empty() ? ChooseAddress(members, options.rank)
+                                             : AddressOfInterface(options.interface));
   connections.ticker->Attach(dynamic_cast<gloo::transport::tcp::Device&>(*connections.device));
   connections.context = connections.device->createContext(options.rank, options.world_size);
   gloo::transport::Context& context = *connections.context;
