@@ -189,6 +189,24 @@ TEST(Train, RanksStartedUnlikeNameTheFlag) {
   }
 }
 
+TEST(Train, WithoutAnAgentPeersTellTheReasonToo) {
+  std::map<std::string, std::string> environment = {{"WORLD_SIZE", "2"},
+                                                    {"MASTER_ADDR", "127.0.0.1"},
+                                                    {"MASTER_PORT", std::to_string(FreePort())}};
+  const Arguments flags = kSmall + Arguments{"--summary_json=/no/such/folder/s.json"};
+  environment["RANK"] = "1";
+  Subprocess one(Command(flags), environment);
+  environment["RANK"] = "0";
+  Subprocess zero(Command(flags), environment);
+  const ProgramOutput cause = zero.Wait(), consequence = one.Wait();
+  EXPECT_EQ(cause.exit_code, 1);
+  EXPECT_THAT(cause.last_error(), StartsWith("rank 0 failed: can't write /no/such/folder/s.json"));
+  EXPECT_EQ(consequence.exit_code, 1);
+  EXPECT_THAT(consequence.last_error(),
+              AllOf(StartsWith("rank 1 failed: "),
+                    HasSubstr("lost rank 0: can't write /no/such/folder/s.json")));
+}
+
 TEST(Train, APortInUseIsNamed) {
   const Listener listener;
   const ProgramOutput output =

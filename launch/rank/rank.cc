@@ -23,7 +23,7 @@ namespace {
 
 // How long rank 0 keeps the store open for ranks that are not done, or may never be.
 constexpr ddp::Duration kFarewell = std::chrono::seconds(30);
-constexpr ddp::Duration kFarewellAfterFailure = std::chrono::seconds(3);
+constexpr ddp::Duration kFarewellAfterFailure = std::chrono::seconds(1);
 
 std::string DoneKey(int rank) { return fmt::format("launch/done/{}", rank); }
 
@@ -76,7 +76,10 @@ class FailureReporter {
     fcntl(agent_, F_SETFD, FD_CLOEXEC);  // not for programs that this rank starts
   }
 
-  void Report(std::optional<int> lost_peer, const std::string& reason) const {
+  void Report(std::optional<int> lost_peer, std::string reason) const {
+    // Errors of collectives begin so, and the line that is made of this does, too.
+    const std::string prefix = fmt::format("rank {}: ", rank_);
+    if (reason.starts_with(prefix)) reason.erase(0, prefix.size());
     if (agent_ < 0) {
       fmt::print(stderr, "rank {} failed: {}\n", rank_, OneLine(reason));
       return;

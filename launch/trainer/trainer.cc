@@ -216,10 +216,6 @@ class TrainingRun {
 
 Summary Train(const TrainOptions& options, int rank, int world_size,
               const std::shared_ptr<ddp::Store>& store) {
-  if (rank == 0) {
-    CheckWritable(options.summary_json);
-    CheckWritable(options.losses);
-  }
   ops::cpu::ThreadPool threads(static_cast<int>(options.threads));
   const ops::cpu::ScopedThreadPool use_threads(&threads);
   const auto group = ddp::InitProcessGroup({.backend = options.backend,
@@ -230,6 +226,10 @@ Summary Train(const TrainOptions& options, int rank, int world_size,
                                             .device = options.device});
   try {
     CheckAllRanksAgree(*group, options);
+    if (rank == 0) {
+      CheckWritable(options.summary_json);
+      CheckWritable(options.losses);
+    }
     return TrainingRun(options, *group).Run();
   } catch (const std::exception& e) {
     group->Abort(e.what());  // the peers needn't wait to learn it
