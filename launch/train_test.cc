@@ -116,7 +116,7 @@ TEST(Train, SameSeedSameBits) {
   EXPECT_EQ(Numbers(losses).size(), 30u);
   EXPECT_EQ(LossesOf(flags), losses);
   EXPECT_EQ(LossesOf(flags + Arguments{"--threads=2"}), losses);
-  EXPECT_EQ(LossesOf(flags + Arguments{"--bucket_mb=0.01"}), losses);
+  EXPECT_EQ(LossesOf(flags + Arguments{"--bucket_bytes=10000"}), losses);
   EXPECT_NE(LossesOf(kSmall + Arguments{"--max_steps=30", "--seed=4"}), losses);
 }
 
@@ -290,7 +290,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadCase{{"--batch_size=30000"},
                 1,
                 "--batch_size=30000 is larger than the data: digits has 20000 examples, 10000 for "
-                "each of 2 rank(s)"},
+                "each of 2 ranks"},
         BadCase{{"--backend=smoke"}, 1, "unknown backend 'smoke'"},
         BadCase{{"--backend=nccl"}, 1, "'gloo' would work"},
         BadCase{{"--data=mnist:/no/such/folder"}, 1, "/no/such/folder"},

@@ -32,7 +32,7 @@ ABSL_FLAG(int64_t, nproc_per_node, 2,
 ABSL_FLAG(std::string, backend, "gloo", "what carries data between ranks");
 ABSL_FLAG(std::string, device, "cpu", "where tensors live");
 ABSL_FLAG(int64_t, threads, 1, "threads per rank; results don't depend on it");
-ABSL_FLAG(double, bucket_mb, 25, "MiB of gradients that travel together");
+ABSL_FLAG(int64_t, bucket_bytes, 25 << 20, "bytes of gradients that travel together");
 ABSL_FLAG(absl::Duration, timeout, absl::Minutes(10), "longest wait for another rank");
 
 ABSL_FLAG(int64_t, log_every, 50, "steps between lines of progress");
@@ -49,7 +49,7 @@ const FlagGroups& Groups() {
       {"Training",
        {"batch_size", "epochs", "max_steps", "optimizer", "learning_rate", "momentum",
         "weight_decay", "accumulate_steps", "seed"}},
-      {"Ranks", {"nproc_per_node", "backend", "device", "threads", "bucket_mb", "timeout"}},
+      {"Ranks", {"nproc_per_node", "backend", "device", "threads", "bucket_bytes", "timeout"}},
       {"Output", {"log_every", "eval_every", "summary_json", "losses"}},
   };
   return groups;
@@ -126,7 +126,7 @@ TrainOptions OptionsFromFlags(const Environment& environment) {
   options.backend = absl::GetFlag(FLAGS_backend);
   options.device = ParseDevice(absl::GetFlag(FLAGS_device));
   options.threads = absl::GetFlag(FLAGS_threads);
-  options.bucket_mb = absl::GetFlag(FLAGS_bucket_mb);
+  options.bucket_bytes = absl::GetFlag(FLAGS_bucket_bytes);
   options.timeout = absl::ToChronoNanoseconds(absl::GetFlag(FLAGS_timeout));
   options.log_every = absl::GetFlag(FLAGS_log_every);
   options.eval_every = absl::GetFlag(FLAGS_eval_every);

@@ -58,7 +58,7 @@ TEST_F(Flags, EveryFlagArrives) {
              "--max_steps=100",    "--optimizer=sgd",      "--learning_rate=0.5",
              "--momentum=0.25",    "--weight_decay=0.125", "--accumulate_steps=2",
              "--seed=9",           "--backend=gloo",       "--device=cpu",
-             "--threads=2",        "--bucket_mb=0.5",      "--timeout=90s",
+             "--threads=2",        "--bucket_bytes=500",   "--timeout=90s",
              "--log_every=11",     "--eval_every=22",      "--summary_json=/s.json",
              "--losses=/l.txt"});
   EXPECT_EQ(parsed.num_ranks, 3);
@@ -74,7 +74,7 @@ TEST_F(Flags, EveryFlagArrives) {
   EXPECT_EQ(train.accumulate_steps, 2);
   EXPECT_EQ(train.seed, 9);
   EXPECT_EQ(train.threads, 2);
-  EXPECT_EQ(train.bucket_mb, 0.5);
+  EXPECT_EQ(train.bucket_bytes, 500);
   EXPECT_EQ(train.timeout, std::chrono::seconds(90));
   EXPECT_EQ(train.log_every, 11);
   EXPECT_EQ(train.eval_every, 22);

@@ -48,6 +48,10 @@ std::string FormatSeconds(double seconds) {
   return fmt::format("{}h{:02}m", whole / 3600, whole % 3600 / 60);
 }
 
+std::string FormatCount(int64_t count, std::string_view noun) {
+  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
+}
+
 std::string UnknownName(std::string_view what, std::string_view name,
                         const std::vector<std::string>& known) {
   std::string suggestion;

@@ -14,6 +14,9 @@ std::string FormatBytes(int64_t num_bytes);
 // "0.4s", "5s", "2m05s", "3h20m"; "?" for what isn't finite.
 std::string FormatSeconds(double seconds);
 
+// "1 rank", "2 ranks".
+std::string FormatCount(int64_t count, std::string_view noun);
+
 // "unknown model 'mpl'; did you mean 'mlp'? Known: linear, mlp". Only a near name is suggested.
 std::string UnknownName(std::string_view what, std::string_view name,
                         const std::vector<std::string>& known);

@@ -28,6 +28,11 @@ TEST(Text, Seconds) {
   EXPECT_EQ(FormatSeconds(std::numeric_limits<double>::infinity()), "?");
 }
 
+TEST(Text, Counts) {
+  EXPECT_EQ(FormatCount(1, "rank"), "1 rank");
+  EXPECT_EQ(FormatCount(2, "rank"), "2 ranks");
+}
+
 TEST(Text, UnknownNamesSuggestOnlyNearOnes) {
   EXPECT_EQ(UnknownName("model", "mpl", {"linear", "mlp"}),
             "unknown model 'mpl'; did you mean 'mlp'? Known: linear, mlp");

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "ddp/data/sampler.h"
+#include "launch/text/text.h"
 #include "launch/trainer/optimizers.h"
 #include "ops/autograd/functions.h"
 #include "ops/autograd/grad.h"
@@ -27,8 +28,9 @@ ddp::DataLoader MakeLoader(const TrainOptions& options, const ddp::Dataset& data
                                                       .seed = static_cast<uint64_t>(options.seed)});
   if (options.batch_size > sampler.num_examples()) {
     throw std::invalid_argument(fmt::format(
-        "--batch_size={} is larger than the data: {} has {} examples, {} for each of {} rank(s)",
-        options.batch_size, options.data.name, data.size(), sampler.num_examples(), group.size()));
+        "--batch_size={} is larger than the data: {} has {} examples, {} for each of {}",
+        options.batch_size, options.data.name, data.size(), sampler.num_examples(),
+        FormatCount(group.size(), "rank")));
   }
   return ddp::DataLoader(data, sampler, {.batch_size = options.batch_size});
 }
@@ -45,7 +47,7 @@ int64_t CountSteps(const TrainOptions& options, int64_t num_batches) {
 
 ddp::DistributedDataParallelOptions ReplicationOptions(const TrainOptions& options) {
   ddp::DistributedDataParallelOptions replication;
-  replication.bucket_bytes = static_cast<int64_t>(options.bucket_mb * (1 << 20));
+  replication.bucket_bytes = options.bucket_bytes;
   replication.first_bucket_bytes =
       std::min(replication.first_bucket_bytes, replication.bucket_bytes);
   return replication;

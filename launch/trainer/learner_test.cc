@@ -104,7 +104,7 @@ TEST_F(LearnerTest, ABatchLargerThanTheDataNamesBothNumbers) {
   EXPECT_THAT([&] { Learner(options, data, *group_); },
               testing::ThrowsMessage<std::invalid_argument>(
                   "--batch_size=11 is larger than the data: synthetic has 10 examples, 10 for each "
-                  "of 1 rank(s)"));
+                  "of 1 rank"));
 }
 
 TEST_F(LearnerTest, EvaluationWeighsExamplesNotBatches) {

@@ -86,8 +86,7 @@ void Validate(const TrainOptions& options) {
   ValidateDevice(options.device);
   Require(options.threads >= 1 && options.threads <= 1024, "threads", options.threads,
           "a whole number from 1 to 1024");
-  Require(std::isfinite(options.bucket_mb) && options.bucket_mb > 0, "bucket_mb", options.bucket_mb,
-          "a finite number above 0");
+  RequireAtLeast(1, "bucket_bytes", options.bucket_bytes);
   Require(options.timeout > ddp::Duration::zero(), "timeout",
           fmt::format("{}s", std::chrono::duration<double>(options.timeout).count()),
           "a duration above 0, such as 90s or 10m");
@@ -111,7 +110,7 @@ std::vector<std::pair<std::string, std::string>> SharedOptions(const TrainOption
       {"weight_decay", fmt::format("{}", options.weight_decay)},
       {"accumulate_steps", std::to_string(options.accumulate_steps)},
       {"seed", std::to_string(options.seed)},
-      {"bucket_mb", fmt::format("{}", options.bucket_mb)},
+      {"bucket_bytes", std::to_string(options.bucket_bytes)},
       {"log_every", std::to_string(options.log_every)},
       {"eval_every", std::to_string(options.eval_every)},
       {"losses", options.losses.empty() ? "not given" : "given"},

@@ -34,8 +34,8 @@ struct TrainOptions {
   // Where, and how the ranks work together.
   std::string backend = "gloo";
   ops::Device device = ops::Device::Cpu();
-  int64_t threads = 1;    // of a rank
-  double bucket_mb = 25;  // in MiB, as in PyTorch
+  int64_t threads = 1;  // of a rank
+  int64_t bucket_bytes = 25 << 20;
   ddp::Duration timeout = ddp::kDefaultTimeout;
 
   // What is told. Rank 0 writes the files; "": none.

@@ -66,7 +66,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadCase{"Seed", [](auto& o) { o.seed = -1; }, "--seed=-1"},
         BadCase{"Device", [](auto& o) { o.device = ops::Device::Cuda(7); }, "--device=cuda:7: "},
         BadCase{"Threads", [](auto& o) { o.threads = 0; }, "--threads=0: expected"},
-        BadCase{"Bucket", [](auto& o) { o.bucket_mb = 0; }, "--bucket_mb=0: expected"},
+        BadCase{"Bucket", [](auto& o) { o.bucket_bytes = 0; }, "--bucket_bytes=0: expected"},
         BadCase{"Timeout", [](auto& o) { o.timeout = {}; }, "--timeout=0s: expected a duration"},
         BadCase{"LogEvery", [](auto& o) { o.log_every = 0; }, "--log_every=0: expected"},
         BadCase{"EvalEvery", [](auto& o) { o.eval_every = -1; }, "--eval_every=-1: expected"}),

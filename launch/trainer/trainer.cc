@@ -12,6 +12,7 @@
 
 #include "ddp/collectives/process_group.h"
 #include "launch/models/data.h"
+#include "launch/text/text.h"
 #include "launch/trainer/agreement.h"
 #include "launch/trainer/evaluation.h"
 #include "launch/trainer/learner.h"
@@ -84,11 +85,11 @@ class TrainingRun {
 
   std::string Plan() const {
     return fmt::format(
-        "{} ({} parameters) learns from {} ({} examples): {} rank(s), {}, {} examples per rank and "
+        "{} ({} parameters) learns from {} ({} examples): {}, {}, {} examples per rank and "
         "batch, {} steps of {}",
         options_.model, learner_.num_parameters(), options_.data.name, data_.train->size(),
-        group_.size(), group_.backend(), options_.batch_size, learner_.total_steps(),
-        options_.optimizer);
+        FormatCount(group_.size(), "rank"), group_.backend(), options_.batch_size,
+        learner_.total_steps(), options_.optimizer);
   }
 
   // Every step passes here: one clock read, no text, no traffic.
