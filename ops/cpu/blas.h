@@ -1,7 +1,7 @@
 // Matrix products by OpenBLAS and oneDNN, each on the calling thread alone; several threads may
-// call at once. The libraries are loaded when a product first needs them: linked in, they would
-// cost every process 5 ms, 4 MB and a sleeping thread each. Where one can't be loaded, the call
-// throws std::runtime_error that names its package.
+// call at once. The libraries are loaded when a product first needs them: linked in, each would
+// cost every process 4 ms and 4 to 5 MB, and OpenBLAS a thread for each other core. Where one can't
+// be loaded, the call throws std::runtime_error that names its package.
 #pragma once
 
 #include "ops/cpu/matrix_product.h"

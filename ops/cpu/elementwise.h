@@ -16,6 +16,8 @@ enum class BinaryOp { kAdd, kSubtract, kMultiply, kDivide };
 // Every dtype; integer division truncates, and by zero throws std::invalid_argument.
 void Binary(BinaryOp op, const Tensor& a, const Tensor& b, const Tensor& out);
 
+// The rest knows floating point dtypes only, and throws std::invalid_argument for others.
+
 // Overwrites, or adds where `accumulate`:
 //   Scale: out = factor x          AddScalar: out = x + value
 void Scale(double factor, const Tensor& x, const Tensor& out, bool accumulate = false);
@@ -26,7 +28,7 @@ void Relu(const Tensor& x, const Tensor& out);
 // dx = dy where y > 0, else 0, from the output y = relu(x).
 void ReluBackward(const Tensor& y, const Tensor& dy, const Tensor& dx, bool accumulate);
 
-// Every row of out[rows, n] = bias[n].
+// Every row of out[rows, n] = bias[n], of any dtype.
 void BroadcastRow(const Tensor& bias, const Tensor& out);
 
 }  // namespace ops::cpu

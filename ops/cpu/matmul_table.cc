@@ -36,8 +36,10 @@ bool Matches(const Row& row, const ProductShape& shape) {
 BlasLibrary FastestLibrary(Isa isa, const ProductShape& shape) {
   switch (isa) {
     // On a Zen 5, OpenBLAS with AVX-512 / oneDNN: NT 64x1024x1024 133 / 126, NN 128 / 182, TN
-    // 1024x1024x64 167 / 194, NN 1024x1024x1024 165 / 185, 128x128x64 157 / 184. OpenBLAS is ahead
-    // in 64x10x1024 alone, 119 / 70, which isn't worth the loading of a second library.
+    // 1024x1024x64 167 / 194, NN 1024x1024x1024 165 / 185, NT 128x128x64 157 / 184. OpenBLAS is
+    // clearly ahead in NT 64x10x1024, 119 / 70, and TN 1024x256x512, 186 / 149: not enough to load
+    // a second library. Where OPENBLAS_CORETYPE holds it to AVX2, it is ahead in NN 64x1024x10
+    // alone, 75 / 48.
     case Isa::kAvx512:
       return BlasLibrary::kOneDnn;
     case Isa::kAvx2:
@@ -52,8 +54,10 @@ BlasLibrary FastestLibrary(Isa isa, const ProductShape& shape) {
   return BlasLibrary::kOpenBlas;
 }
 
-// Pieces of 32 million multiplications, a few tenths of a millisecond, and not thinner than 256:
-// measured on the same CPUs, the split then costs one thread less than 3 %.
+// Pieces of some 32 million multiplications, not thinner than 256. On a Zen 5, halves in
+// turn took one thread 6 % less time than the whole NT 64x1024x1024, 8 % less for NN, and 1.5 %
+// more for TN 1024x1024x64; quarters took 4 % and 10 % more for the last two. Not measured with
+// AVX2.
 ProductSplit SplitProduct(const ProductShape& shape) {
   constexpr double kMultiplications = 1 << 25;
   constexpr int64_t kMinExtent = 256, kMultiple = 64;

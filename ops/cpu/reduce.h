@@ -1,5 +1,5 @@
-// Sums on the CPU. The order of additions depends on shapes alone, never on threads or timing.
-// float32 sums keep several partial sums, so that their error grows slowly.
+// Sums on the CPU, of floating point dtypes. The order of additions depends on shapes alone, never
+// on threads, timing or the instruction set. All are calculated in float64 and rounded once.
 #pragma once
 
 #include "ops/tensor/tensor.h"
@@ -8,7 +8,7 @@ namespace ops::cpu {
 
 // out = sum of x over the dimensions that out lacks or has as extent 1, aligned at the innermost
 // dimension: the adjoint of broadcasting out to x's shape. A scalar `out` gets the sum of all.
-// An empty sum is 0. Floating dtypes; `accumulate` adds to what `out` holds.
+// An empty sum is 0; `accumulate` adds to what `out` holds.
 void SumTo(const Tensor& x, const Tensor& out, bool accumulate = false);
 
 // Sum of x_i^2 over all elements, calculated in float64: for gradient norms.

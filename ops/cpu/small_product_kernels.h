@@ -7,7 +7,9 @@
 
 namespace ops::cpu {
 
-// B is packed on the stack, its rows filled up to whole vectors.
+// About where the libraries catch up: on a Zen 5, 20x20x20 NT takes 310 ns here with AVX-512, 440
+// to 480 with AVX2 and 750 with the baseline, and 400 to 420 in OpenBLAS (AVX2). B is packed on the
+// stack, its rows filled up to whole vectors.
 inline constexpr int64_t kMaxSmallProductMultiplications = 8192;
 inline constexpr int64_t kMaxPackedElements = 4096;
 inline constexpr int64_t kMaxVectorElements = 16;
