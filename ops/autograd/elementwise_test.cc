@@ -160,6 +160,14 @@ TEST(ScalarOperandTest, Values) {
   EXPECT_THROW(Tensor() + 2, std::invalid_argument);
 }
 
+TEST(ScalarOperandTest, IntegersAreNotForFractions) {
+  const Tensor x = Tensor::FromVector<int64_t>({1, -2}, {2});
+  const auto refused = ThrowsMessage<std::invalid_argument>(HasSubstr("int64"));
+  EXPECT_THAT([&] { x * 0.5; }, refused);
+  EXPECT_THAT([&] { x / 2; }, refused);
+  EXPECT_THAT([&] { x + 0.5; }, refused);
+}
+
 TEST(ReluTest, GradientsMatchDifferences) { ExpectGradientsMatch(Relu); }
 
 TEST(ReluTest, Values) {

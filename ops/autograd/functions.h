@@ -18,6 +18,7 @@ inline Tensor operator+(const Tensor& a, const Tensor& b) { return Add(a, b); }
 inline Tensor operator-(const Tensor& a, const Tensor& b) { return Subtract(a, b); }
 inline Tensor operator*(const Tensor& a, const Tensor& b) { return Multiply(a, b); }
 inline Tensor operator/(const Tensor& a, const Tensor& b) { return Divide(a, b); }
+// With a number: floating point tensors only.
 Tensor operator*(const Tensor& a, double factor);
 inline Tensor operator*(double factor, const Tensor& a) { return a * factor; }
 inline Tensor operator/(const Tensor& a, double divisor) { return a * (1 / divisor); }

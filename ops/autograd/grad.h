@@ -42,20 +42,24 @@ Tensor GradPlace(const Tensor& leaf);
 
 // Calls `hook` in each Backward as soon as the leaf's gradient is complete: all uses of the leaf
 // that the loss depends on have added their part. Not called when none has. Hooks run in the order
-// they were added, on the thread of Backward, and may throw: Backward then throws the same.
-// Returns an id for RemoveGradHook.
+// they were added, on the thread of Backward, and may throw: Backward then throws the same. They
+// leave no tape, and must not add or remove hooks of their leaf. Returns an id for RemoveGradHook.
 using GradHook = std::function<void(const Tensor& leaf)>;
 int64_t AddGradHook(const Tensor& leaf, GradHook hook);
 void RemoveGradHook(const Tensor& leaf, int64_t id);
 
 // To be called from a hook: `callback` runs once, when the walk of the running Backward is done,
-// before Backward returns.
+// before Backward returns; not when something throws. Throws std::logic_error outside Backward.
 void OnBackwardEnd(std::function<void()> callback);
 
 // Computes the gradients of all leaves that `loss` depends on. `loss` has one element, or
 // `gradient` (its shape) is given. The tape is used up, and freed as the walk goes: a second
 // Backward through it throws std::logic_error. Throws std::invalid_argument when `loss` depends on
 // no leaf.
+//
+// When a kernel, a hook or a callback throws, Backward throws the same. Leaves whose gradient was
+// complete keep it; those to which only a part was added have none, whatever they had before; and
+// the next Backward, through a new tape, finds nothing left over.
 void Backward(const Tensor& loss, const Tensor& gradient = {});
 
 // While one lives, operations on this thread leave no tape: evaluation, optimizer steps.
