@@ -83,7 +83,7 @@ expect_output "bazel was run with: build //x"
 
 new_machine sudo_installs 1000
 add_apt_get
-add_command sudo <<<'[[ $1 == -v ]] || "$@"'
+add_command sudo <<<'case $1 in -n) exit 1 ;; -v) ;; *) "$@" ;; esac'
 run_bazelw build //x
 expect_exit 0
 expect_output "bazel was run with: build //x"

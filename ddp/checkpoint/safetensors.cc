@@ -40,43 +40,40 @@ struct Entry {
   std::string name;
   ops::Shape shape;
   ops::DType dtype;
-  uint64_t begin, end;
+  uint64_t begin;
 };
 
-Entry ParseEntry(const std::string& path, const std::string& name, const Json& value,
-                 uint64_t data_bytes) {
+// Throws std::invalid_argument, or what nlohmann::json throws, for an entry that can't be right.
+Entry ParseEntry(const std::string& name, const Json& value, uint64_t data_bytes) {
   const std::string dtype_name = value.at("dtype");
   const std::optional<ops::DType> dtype = ParseDType(dtype_name);
-  if (!dtype) ThrowUnsound(path, fmt::format("'{}' has unknown dtype {}", name, dtype_name));
-  const auto dims = value.at("shape").get<std::vector<int64_t>>();
+  if (!dtype) throw std::invalid_argument("unknown dtype " + dtype_name);
+  const ops::Shape shape(value.at("shape").get<std::vector<int64_t>>());
   const auto offsets = value.at("data_offsets").get<std::vector<uint64_t>>();
   if (offsets.size() != 2 || offsets[0] > offsets[1] || offsets[1] > data_bytes) {
-    ThrowUnsound(path, fmt::format("'{}' lies at [{}], outside the {} bytes of data", name,
-                                   fmt::join(offsets, ", "), data_bytes));
+    throw std::invalid_argument(fmt::format("it lies at [{}], outside the {} bytes of data",
+                                            fmt::join(offsets, ", "), data_bytes));
   }
-  Entry entry{name, ops::Shape(std::span<const int64_t>(dims)), *dtype, offsets[0], offsets[1]};
-  unsigned __int128 bytes = ops::SizeOf(*dtype);  // can't overflow: at most 6 extents are checked
-  for (int64_t extent : dims) {
-    bytes *= static_cast<uint64_t>(extent);
-    if (extent != 0 && bytes > data_bytes) break;
+  const uint64_t num_bytes = offsets[1] - offsets[0];
+  if (static_cast<uint64_t>(shape.num_elements() * ops::SizeOf(*dtype)) != num_bytes) {
+    throw std::invalid_argument(
+        fmt::format("{} of shape {} has {} bytes", dtype_name, shape.ToString(), num_bytes));
   }
-  if (bytes != entry.end - entry.begin) {
-    ThrowUnsound(path, fmt::format("'{}', {} of shape {}, has {} bytes", name, dtype_name,
-                                   entry.shape.ToString(), entry.end - entry.begin));
-  }
-  return entry;
+  return {name, shape, *dtype, offsets[0]};
 }
 
 std::vector<Entry> ParseHeader(const std::string& path, const std::string& text,
                                uint64_t data_bytes) {
+  const Json header = Json::parse(text, /*callback=*/nullptr, /*allow_exceptions=*/false);
+  if (!header.is_object()) ThrowUnsound(path, "its header is not a JSON object");
   std::vector<Entry> entries;
-  try {
-    const Json header = Json::parse(text);
-    for (const auto& [name, value] : header.items()) {
-      if (name != "__metadata__") entries.push_back(ParseEntry(path, name, value, data_bytes));
+  for (const auto& [name, value] : header.items()) {
+    if (name == "__metadata__") continue;
+    try {
+      entries.push_back(ParseEntry(name, value, data_bytes));
+    } catch (const std::exception& error) {
+      ThrowUnsound(path, fmt::format("'{}': {}", name, error.what()));
     }
-  } catch (const nlohmann::json::exception& error) {
-    ThrowUnsound(path, error.what());
   }
   return entries;
 }

@@ -65,17 +65,17 @@ TEST(ReadSafetensors, RefusesWhatTheFileCannotHold) {
   const std::string good = R"({"w":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})";
   ExpectRefused("", "0 bytes, shorter than its header says");
   ExpectRefused(std::string(8, '\xff'), "shorter than its header says");
-  ExpectRefused(WithHeader(good, BytesOf({1})), "'w' lies at [0, 8], outside the 4 bytes");
-  ExpectRefused(WithHeader("{\"w\":", ""), "parse error");
+  ExpectRefused(WithHeader(good, BytesOf({1})), "'w': it lies at [0, 8], outside the 4 bytes");
+  ExpectRefused(WithHeader("{\"w\":", ""), "not a JSON object");
   ExpectRefused(WithHeader(R"({"w":{"dtype":"F32"}})", ""), "shape");
   ExpectRefused(WithHeader(R"({"w":{"dtype":"Q4","shape":[2],"data_offsets":[0,8]}})", "12345678"),
-                "'w' has unknown dtype Q4");
+                "'w': unknown dtype Q4");
   ExpectRefused(WithHeader(R"({"w":{"dtype":"F32","shape":[3],"data_offsets":[0,8]}})", "12345678"),
-                "'w', F32 of shape [3], has 8 bytes");
+                "'w': F32 of shape [3] has 8 bytes");
   ExpectRefused(
       WithHeader(R"({"w":{"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,0]}})",
                  ""),
-      "has 0 bytes");
+      "more than 2^59 elements");
 }
 
 }  // namespace

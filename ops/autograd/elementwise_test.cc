@@ -176,7 +176,7 @@ TEST(ReluTest, Values) {
   EXPECT_THAT(y.Slice(0, 3).ToVector<float>(), ElementsAre(0, 0, 2));
   EXPECT_TRUE(std::isnan(y.data<float>()[3]));
   Backward(y, Tensor::Full({4}, 5));
-  EXPECT_THAT(Grad(x).Slice(0, 3).ToVector<float>(), ElementsAre(0, 0, 5));
+  EXPECT_THAT(Grad(x).ToVector<float>(), ElementsAre(0, 0, 5, 5));
   EXPECT_THROW(Relu(Tensor()), std::invalid_argument);
 }
 

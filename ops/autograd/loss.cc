@@ -43,13 +43,13 @@ Tensor CrossEntropyLoss(const Tensor& logits, const Tensor& targets) {
         logits.Describe(), targets.Describe()));
   }
   Tensor loss = Tensor::Empty({}, logits.options());
-  const Tensor log_normalizer = Tensor::Empty(targets.shape(), logits.options());
-  kernels::CrossEntropyForward(logits, targets, loss, log_normalizer);
+  const Tensor log_sums = Tensor::Empty(targets.shape(), logits.options());
+  kernels::CrossEntropyForward(logits, targets, loss, log_sums);
   if (!NeedsTape({logits})) return loss;
   return Record("CrossEntropyLoss", std::move(loss), {logits},
-                [logits = Saved(logits), targets, log_normalizer](const Tensor& dloss, Node& node) {
+                [logits = Saved(logits), targets, log_sums](const Tensor& dloss, Node& node) {
                   const auto [place, accumulate] = node.input(0)->Target();
-                  kernels::CrossEntropyBackward(logits, targets, log_normalizer, dloss, place,
+                  kernels::CrossEntropyBackward(logits, targets, log_sums, dloss, place,
                                                 accumulate);
                 });
 }

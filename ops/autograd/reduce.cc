@@ -44,7 +44,15 @@ Tensor Sum(const Tensor& x) {
 
 Tensor Mean(const Tensor& x) {
   RequireDefined("Mean", {x});
-  return Sum(x) * (1.0 / static_cast<double>(x.num_elements()));
+  const double factor = 1.0 / static_cast<double>(x.num_elements());
+  Tensor y = Tensor::Empty({}, x.options());
+  kernels::SumTo(x, y, /*accumulate=*/false, factor);
+  if (!NeedsTape({x})) return y;
+  return Record("Mean", std::move(y), {x}, [factor](const Tensor& dy, Node& node) {
+    const Tensor share = Tensor::Empty({}, dy.options());
+    kernels::Scale(factor, dy, share);
+    AddBroadcast(*node.input(0), share);
+  });
 }
 
 Tensor Sum(const Tensor& x, int dim) {

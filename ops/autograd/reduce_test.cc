@@ -82,6 +82,8 @@ TEST(MeanTest, GradientsMatchDifferences) {
 TEST(MeanTest, Values) {
   EXPECT_EQ(Mean(Tensor::FromVector<float>({1, 2, 6}, {3})).Item(), 3);
   EXPECT_TRUE(std::isnan(Mean(Tensor::Zeros({0})).Item()));
+  // 100,000 is not a float16; the mean of so many ones is.
+  EXPECT_EQ(Mean(Tensor::Full({100'000}, 1, {.dtype = DType::kFloat16})).Item(), 1);
 }
 
 TEST(ReshapeTest, GradientsMatchDifferences) {

@@ -1,7 +1,9 @@
 #include "ops/cpu/blas.h"
 
+#include <cblas.h>
 #include <dlfcn.h>
 #include <fmt/format.h>
+#include <oneapi/dnnl/dnnl.h>
 
 #include <algorithm>
 #include <limits>
@@ -28,26 +30,19 @@ class SharedLibrary {
  private:
   [[noreturn]] void Fail() const {
     throw std::runtime_error(
-        fmt::format("matrix products need the package {}: {}", package_, dlerror()));
+        fmt::format("matrix products need the package {}, run ./bazelw: {}", package_, dlerror()));
   }
 
   const char* package_;
   void* handle_;
 };
 
-// The declarations of cblas.h, for row-major matrices and 32-bit integers.
-enum CblasOrder : int { kRowMajor = 101 };
-enum CblasTranspose : int { kNoTranspose = 111, kTranspose = 112 };
-template <class T>
-using CblasGemm = void(CblasOrder, CblasTranspose, CblasTranspose, int m, int n, int k, T alpha,
-                       const T* a, int lda, const T* b, int ldb, T beta, T* c, int ldc);
-
 struct OpenBlas {
   SharedLibrary library{"libopenblas.so.0", "libopenblas0-pthread"};
-  CblasGemm<float>* sgemm = library.Find<CblasGemm<float>>("cblas_sgemm");
-  CblasGemm<double>* dgemm = library.Find<CblasGemm<double>>("cblas_dgemm");
+  decltype(cblas_sgemm)* sgemm = library.Find<decltype(cblas_sgemm)>("cblas_sgemm");
+  decltype(cblas_dgemm)* dgemm = library.Find<decltype(cblas_dgemm)>("cblas_dgemm");
 
-  OpenBlas() { library.Find<void(int)>("openblas_set_num_threads")(1); }
+  OpenBlas() { library.Find<decltype(openblas_set_num_threads)>("openblas_set_num_threads")(1); }
 
   static const OpenBlas& Get() {
     static const OpenBlas openblas;
@@ -55,14 +50,10 @@ struct OpenBlas {
   }
 };
 
-// The declarations of dnnl.h and omp.h. oneDNN is row-major.
-using DnnlSgemm = int(char transpose_a, char transpose_b, int64_t m, int64_t n, int64_t k,
-                      float alpha, const float* a, int64_t lda, const float* b, int64_t ldb,
-                      float beta, float* c, int64_t ldc);
-
+// With the OpenMP functions that it brings along. oneDNN is row-major.
 struct OneDnn {
   SharedLibrary library{"libdnnl.so.2", "libdnnl2"};
-  DnnlSgemm* sgemm = library.Find<DnnlSgemm>("dnnl_sgemm");
+  decltype(dnnl_sgemm)* sgemm = library.Find<decltype(dnnl_sgemm)>("dnnl_sgemm");
   int (*get_max_threads)() = library.Find<int()>("omp_get_max_threads");
   void (*set_num_threads)(int) = library.Find<void(int)>("omp_set_num_threads");
 
@@ -86,16 +77,16 @@ class ScopedOneOmpThread {
   int previous_;
 };
 
-template <class T>
-void Multiply(CblasGemm<T>* gemm, const MatrixProduct<T>& p) {
+template <class Gemm, class T>
+void Multiply(Gemm* gemm, const MatrixProduct<T>& p) {
   const int64_t largest = std::max({p.m, p.n, p.k, p.a_stride, p.b_stride, p.c_stride});
   if (largest > std::numeric_limits<int>::max()) {
     throw std::invalid_argument(fmt::format(
         "MatMul: [{}, {}] x [{}, {}]: OpenBLAS takes extents below 2^31", p.m, p.k, p.k, p.n));
   }
   const auto to_int = [](int64_t extent) { return static_cast<int>(extent); };
-  gemm(kRowMajor, p.transpose_a ? kTranspose : kNoTranspose,
-       p.transpose_b ? kTranspose : kNoTranspose, to_int(p.m), to_int(p.n), to_int(p.k), T{1}, p.a,
+  gemm(CblasRowMajor, p.transpose_a ? CblasTrans : CblasNoTrans,
+       p.transpose_b ? CblasTrans : CblasNoTrans, to_int(p.m), to_int(p.n), to_int(p.k), T{1}, p.a,
        to_int(p.a_stride), p.b, to_int(p.b_stride), p.accumulate ? T{1} : T{0}, p.c,
        to_int(p.c_stride));
 }
@@ -113,12 +104,12 @@ void MultiplyWithOpenBlas(const MatrixProduct<double>& product) {
 void MultiplyWithOneDnn(const MatrixProduct<float>& p) {
   const OneDnn& onednn = OneDnn::Get();
   const ScopedOneOmpThread one_thread(onednn);
-  const int status =
+  const dnnl_status_t status =
       onednn.sgemm(p.transpose_a ? 'T' : 'N', p.transpose_b ? 'T' : 'N', p.m, p.n, p.k, 1, p.a,
                    p.a_stride, p.b, p.b_stride, p.accumulate ? 1 : 0, p.c, p.c_stride);
-  if (status != 0) {
+  if (status != dnnl_success) {
     throw std::runtime_error(fmt::format("MatMul: [{}, {}] x [{}, {}]: oneDNN failed, status {}",
-                                         p.m, p.k, p.k, p.n, status));
+                                         p.m, p.k, p.k, p.n, static_cast<int>(status)));
   }
 }
 

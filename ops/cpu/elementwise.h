@@ -25,7 +25,7 @@ void AddScalar(double value, const Tensor& x, const Tensor& out);
 
 // out = max(x, 0); NaN stays NaN, as in PyTorch.
 void Relu(const Tensor& x, const Tensor& out);
-// dx = dy where y > 0, else 0, from the output y = relu(x).
+// dx = 0 where y <= 0, else dy, from the output y = relu(x); where y is NaN, dy.
 void ReluBackward(const Tensor& y, const Tensor& dy, const Tensor& dx, bool accumulate);
 
 // Every row of out[rows, n] = bias[n], of any dtype.

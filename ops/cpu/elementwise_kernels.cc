@@ -116,7 +116,7 @@ void ReluBackward(const void* y, const void* dy, void* dx, int64_t n) {
   T* to = static_cast<T*>(dx);
   ForEach(n, [=](int64_t i) {
     const Compute<T> arriving = Load(from[i]);
-    const Compute<T> gradient = Load(output[i]) > 0 ? arriving : 0;
+    const Compute<T> gradient = Load(output[i]) <= 0 ? 0 : arriving;
     to[i] = Round<T>(kAccumulate ? Load(to[i]) + gradient : gradient);
   });
 }

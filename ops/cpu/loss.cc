@@ -69,14 +69,14 @@ void MseBackward(const Tensor& x, const Tensor& target, const Tensor& dloss, con
 }
 
 void CrossEntropyForward(const Tensor& logits, const Tensor& targets, const Tensor& loss,
-                         const Tensor& log_normalizer) {
+                         const Tensor& log_sums) {
   const int64_t batch = logits.dim(0), classes = logits.dim(1);
   CheckTargets(targets, classes);
   DispatchFloat("CrossEntropyLoss", logits.dtype(), [&]<class T>() {
     const auto kernel = Kernels<T>().cross_entropy;
     const T* pl = logits.data<T>();
     const int64_t* pt = targets.data<int64_t>();
-    T* pn = log_normalizer.data<T>();
+    T* pn = log_sums.data<T>();
     const double sum = ParallelSum(batch, RowsPerChunk(classes), [&](int64_t begin, int64_t end) {
       return kernel(pl + begin * classes, pt + begin, end - begin, classes, pn + begin);
     });
@@ -84,12 +84,12 @@ void CrossEntropyForward(const Tensor& logits, const Tensor& targets, const Tens
   });
 }
 
-void CrossEntropyBackward(const Tensor& logits, const Tensor& targets, const Tensor& log_normalizer,
+void CrossEntropyBackward(const Tensor& logits, const Tensor& targets, const Tensor& log_sums,
                           const Tensor& dloss, const Tensor& dlogits, bool accumulate) {
   const int64_t batch = logits.dim(0), classes = logits.dim(1);
   DispatchFloat("CrossEntropyLoss", logits.dtype(), [&]<class T>() {
     const auto kernel = Kernels<T>().cross_entropy_backward;
-    const T *pl = logits.data<T>(), *pn = log_normalizer.data<T>();
+    const T *pl = logits.data<T>(), *pn = log_sums.data<T>();
     const int64_t* pt = targets.data<int64_t>();
     T* pd = dlogits.data<T>();
     const T factor = static_cast<T>(*dloss.data<T>() / static_cast<double>(batch));

@@ -13,13 +13,14 @@ void MseBackward(const Tensor& x, const Tensor& target, const Tensor& dloss, con
                  bool accumulate);
 
 // Cross-entropy from logits[batch, classes] and int64 targets[batch]:
-//   loss = mean over the batch of log_normalizer[i] - logits[i, targets[i]],
-// with log_normalizer[i] = log(sum_j exp(logits[i, j])), calculated after subtracting the row's
-// maximum. Throws std::invalid_argument, with row and value, for a target outside [0, classes).
+//   loss = mean over the batch of log_sums[i] + largest[i] - logits[i, targets[i]],
+// with log_sums[i] = log(sum_j exp(logits[i, j] - largest[i])) and largest[i] the row's maximum,
+// which is kept apart so that large logits lose no precision. Throws std::invalid_argument, with
+// row and value, for a target outside [0, classes).
 void CrossEntropyForward(const Tensor& logits, const Tensor& targets, const Tensor& loss,
-                         const Tensor& log_normalizer);
-// dlogits[i, j] = (exp(logits[i, j] - log_normalizer[i]) - [j = targets[i]]) dloss / batch.
-void CrossEntropyBackward(const Tensor& logits, const Tensor& targets, const Tensor& log_normalizer,
+                         const Tensor& log_sums);
+// dlogits[i, j] = (exp(logits[i, j] - largest[i] - log_sums[i]) - [j = targets[i]]) dloss / batch.
+void CrossEntropyBackward(const Tensor& logits, const Tensor& targets, const Tensor& log_sums,
                           const Tensor& dloss, const Tensor& dlogits, bool accumulate);
 
 // How many rows have their largest logit at the target: for accuracy. The first of equals wins.

@@ -65,34 +65,35 @@ T Largest(const T* x, int64_t n) {
 
 template <class T>
 double CrossEntropy(const T* logits, const int64_t* targets, int64_t rows, int64_t classes,
-                    T* log_normalizer) {
+                    T* log_sums) {
   double total = 0;
   for (int64_t i = 0; i < rows; ++i) {
     const T* row = logits + i * classes;
     const T largest = Largest(row, classes);
     const double sum = SumOf(classes, [=](int64_t j) -> double { return Exp(row[j] - largest); });
-    const double normalizer = largest + __builtin_log(sum);
-    log_normalizer[i] = static_cast<T>(normalizer);
-    total += normalizer - row[targets[i]];
+    const double log_sum = __builtin_log(sum);
+    log_sums[i] = static_cast<T>(log_sum);
+    total += log_sum + (static_cast<double>(largest) - row[targets[i]]);
   }
   return total;
 }
 
 template <class T>
-void CrossEntropyBackward(const T* logits, const int64_t* targets, const T* log_normalizer,
-                          int64_t rows, int64_t classes, T factor, T* dlogits, bool accumulate) {
+void CrossEntropyBackward(const T* logits, const int64_t* targets, const T* log_sums, int64_t rows,
+                          int64_t classes, T factor, T* dlogits, bool accumulate) {
   for (int64_t i = 0; i < rows; ++i) {
     const T* row = logits + i * classes;
     T* out = dlogits + i * classes;
-    const T normalizer = log_normalizer[i];
+    const T largest = Largest(row, classes), log_sum = log_sums[i];
+    const auto probability = [=](int64_t j) { return Exp((row[j] - largest) - log_sum); };
     const int64_t target = targets[i];
     const T before = accumulate ? out[target] : 0;
     if (accumulate) {
-      ForEach(classes, [=](int64_t j) { out[j] += factor * Exp(row[j] - normalizer); });
+      ForEach(classes, [=](int64_t j) { out[j] += factor * probability(j); });
     } else {
-      ForEach(classes, [=](int64_t j) { out[j] = factor * Exp(row[j] - normalizer); });
+      ForEach(classes, [=](int64_t j) { out[j] = factor * probability(j); });
     }
-    out[target] = before + factor * (Exp(row[target] - normalizer) - 1);
+    out[target] = before + factor * (probability(target) - 1);
   }
 }
 

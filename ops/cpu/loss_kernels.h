@@ -14,9 +14,9 @@ struct LossKernels {
                                  bool accumulate);
   // The sum of the rows' losses, in float64.
   double (*cross_entropy)(const T* logits, const int64_t* targets, int64_t rows, int64_t classes,
-                          T* log_normalizer);
+                          T* log_sums);
   // dlogits = or += factor (softmax - one hot).
-  void (*cross_entropy_backward)(const T* logits, const int64_t* targets, const T* log_normalizer,
+  void (*cross_entropy_backward)(const T* logits, const int64_t* targets, const T* log_sums,
                                  int64_t rows, int64_t classes, T factor, T* dlogits,
                                  bool accumulate);
 };

@@ -129,6 +129,21 @@ TEST(CrossEntropyTest, LargeLogitsNeitherOverflowNorVanish) {
   });
 }
 
+TEST(CrossEntropyTest, GradientsOfLargeLogitsAreExact) {
+  ForEachIsa([] {
+    for (const DType dtype : kDTypes) {
+      for (const float offset : {1e5f, 0x1p24f, -0x1p24f}) {
+        const auto logits = Tensor::FromVector<float>({offset, offset}, {1, 2});
+        const CrossEntropyCase test(logits.To(dtype), {0});
+        test.Run();
+        EXPECT_NEAR(test.loss.Item(), std::log(2), 1e-6);
+        EXPECT_NEAR(test.dlogits.ToVector<double>()[0], -1, 1e-6);  // 2 (1/2 - 1)
+        EXPECT_NEAR(test.dlogits.ToVector<double>()[1], 1, 1e-6);
+      }
+    }
+  });
+}
+
 TEST(CrossEntropyTest, NaNAndInfinityAreNotHidden) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();

@@ -107,7 +107,8 @@ class Reducer {
 
 // One thread's share of the outermost kept dimension: its indices [begin, end).
 void SumShare(const Tensor& x, const Tensor& out, const ReductionPlan& plan,
-              const ReduceKernels& kernels, int64_t begin, int64_t end, bool accumulate) {
+              const ReduceKernels& kernels, int64_t begin, int64_t end, bool accumulate,
+              double factor) {
   const int64_t size = SizeOf(x.dtype());
   const int64_t rows = plan.dims[0].extent, columns = plan.dims[1].extent;
   const std::span inner(plan.dims + 2, plan.rank - 2);
@@ -124,25 +125,31 @@ void SumShare(const Tensor& x, const Tensor& out, const ReductionPlan& plan,
       }
     }
   }
+  for (double& sum : sums) sum *= factor;
   kernels.store(sums.data(), static_cast<int64_t>(sums.size()),
                 out.raw_data() + begin * sums_step * size, accumulate);
 }
 
 }  // namespace
 
-void SumTo(const Tensor& x, const Tensor& out, bool accumulate) {
+void SumTo(const Tensor& x, const Tensor& out, bool accumulate, double factor) {
   const ReduceKernels& kernels = Kernels("Sum", x.dtype());
   if (out.num_elements() == 1) {
-    const double sum = SumOfAll(kernels.sum, x);
+    const double sum = factor * SumOfAll(kernels.sum, x);
     return kernels.store(&sum, 1, out.raw_data(), accumulate);
   }
   const ReductionPlan plan = PlanReduction(x.shape(), out.shape());
   const int64_t columns = plan.dims[1].extent;
   const int64_t per_column = columns == 0 ? 1 : x.num_elements() / columns;
+  // Sums that each column of the outermost kept dimension needs.
+  const int64_t sums_per_column =
+      std::max<int64_t>(1, columns == 0 ? 1 : out.num_elements() / columns);
   const int64_t columns_per_chunk =
-      std::clamp(kChunk / std::max<int64_t>(1, per_column), kMinColumnsPerChunk, kColumnsPerChunk);
+      std::clamp(kChunk / std::max<int64_t>(1, per_column),
+                 std::max<int64_t>(1, kMinColumnsPerChunk / sums_per_column),
+                 std::max<int64_t>(1, kColumnsPerChunk / sums_per_column));
   ParallelFor(columns, columns_per_chunk, [&](int64_t begin, int64_t end) {
-    SumShare(x, out, plan, kernels, begin, end, accumulate);
+    SumShare(x, out, plan, kernels, begin, end, accumulate, factor);
   });
 }
 

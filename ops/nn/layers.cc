@@ -28,11 +28,11 @@ Linear::Linear(int64_t in_features, int64_t out_features, const LinearOptions& o
   Generator& generator =
       options.generator != nullptr ? *options.generator : Generator::ForThisThread();
   const double bound = 1 / std::sqrt(static_cast<double>(in_features));
-  weight = Tensor::Empty({out_features, in_features}, {.dtype = options.dtype});
+  weight = Tensor::Empty({out_features, in_features}, {options.dtype, options.device});
   init::Uniform(weight, -bound, bound, generator);
   RegisterParameter("weight", weight);
   if (!options.bias) return;
-  bias = Tensor::Empty({out_features}, {.dtype = options.dtype});
+  bias = Tensor::Empty({out_features}, {options.dtype, options.device});
   init::Uniform(bias, -bound, bound, generator);
   RegisterParameter("bias", bias);
 }

@@ -14,6 +14,7 @@ namespace ops::nn {
 struct LinearOptions {
   bool bias = true;
   DType dtype = DType::kFloat32;
+  Device device = Device::Cpu();
   // Draws the initial values; null: Generator::ForThisThread().
   Generator* generator = nullptr;
 };

@@ -114,13 +114,14 @@ Tensor Tensor::Randn(const Shape& shape, Generator& generator, const TensorOptio
   return tensor;
 }
 
-Tensor Tensor::FromBytes(const void* values, int64_t count, DType dtype, const Shape& shape) {
+Tensor Tensor::FromBytes(const void* values, int64_t count, const Shape& shape,
+                         const TensorOptions& options) {
   if (count != shape.num_elements()) {
     throw std::invalid_argument(
         fmt::format("{} values don't fill a tensor of shape {}", count, shape.ToString()));
   }
-  Tensor tensor = Empty(shape, {.dtype = dtype});
-  ConvertElements(values, dtype, tensor.raw_data(), dtype, count);
+  Tensor tensor = Empty(shape, options);
+  ConvertElements(values, options.dtype, tensor.raw_data(), options.dtype, count);
   return tensor;
 }
 
@@ -149,6 +150,13 @@ Tensor Tensor::Clone() const { return To(dtype()); }
 
 Tensor Tensor::To(DType dtype) const {
   Tensor copy = Empty(shape(), {dtype, device()});
+  copy.CopyFrom(*this);
+  return copy;
+}
+
+Tensor Tensor::To(const Device& device) const {
+  if (device == this->device()) return *this;
+  Tensor copy = Empty(shape(), {dtype(), device});
   copy.CopyFrom(*this);
   return copy;
 }

@@ -64,8 +64,10 @@ class Tensor {
   static Tensor Randn(const Shape& shape, Generator& generator, const TensorOptions& options = {});
   // Copies; throws std::invalid_argument unless values.size() is the shape's number of elements.
   template <class T>
-  static Tensor FromVector(const std::vector<T>& values, const Shape& shape) {
-    return FromBytes(values.data(), static_cast<int64_t>(values.size()), kDTypeOf<T>, shape);
+  static Tensor FromVector(const std::vector<T>& values, const Shape& shape,
+                           const Device& device = Device::Cpu()) {
+    return FromBytes(values.data(), static_cast<int64_t>(values.size()), shape,
+                     {kDTypeOf<T>, device});
   }
   // A tensor over memory that came from elsewhere, such as ProcessGroup::Allocate.
   static Tensor Wrap(Memory memory, const Shape& shape, const TensorOptions& options = {});
@@ -104,6 +106,8 @@ class Tensor {
   Tensor Clone() const;
   // A copy converted to `dtype` (rounding to nearest; towards zero for integers).
   Tensor To(DType dtype) const;
+  // This tensor where it already is on `device`, else a copy there.
+  Tensor To(const Device& device) const;
   // Overwrites the elements, converting; throws std::invalid_argument unless shapes are equal.
   void CopyFrom(const Tensor& source) const;
   void Fill(double value) const;
@@ -141,7 +145,8 @@ class Tensor {
     std::shared_ptr<TensorMeta> meta;
   };
 
-  static Tensor FromBytes(const void* values, int64_t count, DType dtype, const Shape& shape);
+  static Tensor FromBytes(const void* values, int64_t count, const Shape& shape,
+                          const TensorOptions& options);
   void CopyTo(void* values, DType dtype) const;
   [[noreturn]] void ThrowWrongDType(DType asked) const;
 

@@ -3,7 +3,7 @@
 set -eu
 python=/usr/bin/python3
 if ! "$python" -c 'import torch' 2> /dev/null; then
-  echo "versus_pytorch needs PyTorch: install the Debian package python3-torch" >&2
+  echo "versus_pytorch needs PyTorch: ./bazelw --install bench brings Debian's python3-torch" >&2
   exit 1
 fi
 exec "$python" tests/benchmarks/versus_pytorch.py "$@"
