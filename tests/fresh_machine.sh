@@ -134,6 +134,7 @@ parse_arguments "$@"
 check_this_machine
 [[ -n $dir ]] || dir=$(mktemp -d /var/tmp/fresh_machine.XXXXXX)
 mkdir -p "$dir"
+chmod 755 "$dir" # mktemp makes it private, but it is the root directory of every user inside
 [[ -e $dir/$marker || -z $(ls -A "$dir") ]] || die "$dir is neither empty nor made by this script"
 dir=$(cd "$dir" && pwd)
 logs=$(mktemp -d)

@@ -54,7 +54,7 @@ const std::vector<ModelInfo>& Models() {
        .task = Task::kClassification,
        .data = "digits",
        .batch_size = 64,
-       .epochs = 3,
+       .epochs = 2,
        .learning_rate = 0.05,
        .momentum = 0.9},
   };
