@@ -12,6 +12,7 @@
 #include <system_error>
 
 #include "launch/agent/line_forwarder.h"
+#include "launch/agent/output.h"
 #include "launch/agent/process.h"
 #include "launch/agent/root_cause.h"
 #include "launch/agent/stop_signals.h"
@@ -48,15 +49,21 @@ Pipe OutputPipe(int rank, int destination) {
   return rank == 0 && isatty(destination) ? Pipe() : MakePipe();
 }
 
-LineForwarder Forwarder(Pipe pipe, int destination) {
-  return pipe.read_end.is_open() ? LineForwarder(std::move(pipe.read_end), destination)
+LineForwarder Forwarder(Pipe pipe, Output* output) {
+  return pipe.read_end.is_open() ? LineForwarder(std::move(pipe.read_end), output)
                                  : LineForwarder();
 }
 
-RunningRank StartRank(const AgentOptions& options, int rank) {
+// The agent's own standard output and error.
+struct Outputs {
+  Output out = Output(STDOUT_FILENO);
+  Output err = Output(STDERR_FILENO);
+};
+
+RunningRank StartRank(const AgentOptions& options, int rank, Outputs* outputs) {
   const FileDescriptor null = OpenNull();
-  Pipe out = OutputPipe(rank, STDOUT_FILENO);
-  Pipe err = OutputPipe(rank, STDERR_FILENO);
+  Pipe out = OutputPipe(rank, outputs->out.destination());
+  Pipe err = OutputPipe(rank, outputs->err.destination());
   Pipe report = MakePipe();
   ProcessOptions process;
   process.command = options.command;
@@ -77,8 +84,8 @@ RunningRank StartRank(const AgentOptions& options, int rank) {
   process.report_prefix = Encode({Clock::now(), {}, "can't execute " + options.command[0] + ": "});
   process.report_prefix.pop_back();  // the line goes on
   SetNonBlocking(report.read_end);
-  return RunningRank(rank, Process(process), Forwarder(std::move(out), STDOUT_FILENO),
-                     Forwarder(std::move(err), STDERR_FILENO), std::move(report.read_end));
+  return RunningRank(rank, Process(process), Forwarder(std::move(out), &outputs->out),
+                     Forwarder(std::move(err), &outputs->err), std::move(report.read_end));
 }
 
 std::optional<RankReport> ReadReport(const FileDescriptor& pipe) {
@@ -92,23 +99,38 @@ class Agent {
  public:
   explicit Agent(const AgentOptions& options) : options_(options) {
     for (int rank = 0; rank < options.num_ranks; ++rank) {
-      ranks_.push_back(StartRank(options, rank));
+      ranks_.push_back(StartRank(options, rank, &outputs_));
     }
   }
 
   AgentResult Run() {
-    while (std::any_of(ranks_.begin(), ranks_.end(), [](auto& rank) { return rank.running; })) {
+    while (AnyRankRuns() || MustWrite()) {
       WaitForEvents();
       HandleSignals();
       for (RunningRank& rank : ranks_) HandleRank(&rank);
+      outputs_.out.Write();
+      outputs_.err.Write();
       HandleDeadlines();
     }
     return Result();
   }
 
  private:
+  bool AnyRankRuns() const {
+    return std::any_of(ranks_.begin(), ranks_.end(), [](auto& rank) { return rank.running; });
+  }
+
+  // Whoever reads the output may take as long as they like, until the agent is told to stop.
+  bool MustWrite() const {
+    const bool has_text = outputs_.out.fd() >= 0 || outputs_.err.fd() >= 0;
+    return has_text && !(drop_output_at_ && Clock::now() >= *drop_output_at_);
+  }
+
   void WaitForEvents() {
     std::vector<pollfd> events = {{signals_.fd(), POLLIN, 0}};
+    for (const Output* output : {&outputs_.out, &outputs_.err}) {
+      if (output->fd() >= 0) events.push_back({output->fd(), POLLOUT, 0});
+    }
     for (const RunningRank& rank : ranks_) {
       for (const int fd : {rank.process.fd(), rank.out.fd(), rank.err.fd()}) {
         if (fd >= 0) events.push_back({fd, POLLIN, 0});
@@ -120,18 +142,25 @@ class Agent {
   }
 
   int MillisecondsToDeadline() const {
-    std::optional<TimePoint> next = terminate_at_;
-    if (kill_at_ && (!next || *kill_at_ < *next)) next = kill_at_;
-    if (!next) return -1;
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(*next - Clock::now());
+    TimePoint next = TimePoint::max();
+    for (const std::optional<TimePoint>& deadline : {terminate_at_, kill_at_, drop_output_at_}) {
+      next = std::min(next, deadline.value_or(next));
+    }
+    if (next == TimePoint::max()) return -1;
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(next - Clock::now());
     return std::max<int>(0, static_cast<int>(left.count()));
   }
 
   void HandleSignals() {
     while (std::optional<int> signal = signals_.Take()) {
-      if (signal_) kill_at_ = Clock::now();
-      if (!signal_) signal_ = signal;
-      StopBy(Clock::now());
+      const TimePoint now = Clock::now();
+      if (signal_) {
+        kill_at_ = drop_output_at_ = now;
+      } else {
+        signal_ = signal;
+        drop_output_at_ = now + options_.grace;
+      }
+      StopBy(now);
     }
   }
 
@@ -190,8 +219,9 @@ class Agent {
 
   const AgentOptions& options_;
   StopSignals signals_;
+  Outputs outputs_;
   std::vector<RunningRank> ranks_;
-  std::optional<TimePoint> terminate_at_, kill_at_;
+  std::optional<TimePoint> terminate_at_, kill_at_, drop_output_at_;
   bool stopping_ = false;      // SIGTERM has been sent
   std::optional<int> signal_;  // that ended the agent
 };

@@ -8,12 +8,13 @@
 // two variables of ours: DDP_STORE_HOSTED=1 (the store at that address is there already, rank 0
 // need not host it) and DDP_REPORT_FD (where to write a RankReport when it fails).
 //
-// What ranks print goes through the agent, which passes on whole lines; a terminal, however, is
-// rank 0's own, so that it can see that it has one. Rank 0 keeps standard input, the others read
-// /dev/null.
+// What ranks print goes through the agent, which passes on whole lines, as fast as they are read; a
+// terminal, however, is rank 0's own, so that it can see that it has one. Rank 0 keeps standard
+// input, the others read /dev/null.
 //
 // The first failure ends all: SIGTERM to the others at once, SIGKILL after a grace period. So do
-// Ctrl-C, SIGTERM and SIGHUP to the agent; a second one doesn't wait. When the agent dies, however
+// Ctrl-C, SIGTERM and SIGHUP to the agent, and what nobody has read by the end of that period is
+// dropped; a second signal doesn't wait. When the agent dies, however
 // it dies, the kernel kills its ranks.
 #pragma once
 

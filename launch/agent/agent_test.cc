@@ -1,14 +1,17 @@
 // The agent from outside, with small shell programs as ranks.
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <csignal>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "launch/agent/file_descriptor.h"
 #include "launch/testing/subprocess.h"
 
 namespace launch {
@@ -127,6 +130,53 @@ TEST(Agent, ARankThatLeavesEarlyIsNamed) {
       RunProgram(Agent(2, "test $RANK = 1 && exit 0; " + Report("1000 1 lost it") + "; exit 1"));
   EXPECT_EQ(output.exit_code, 1);
   EXPECT_EQ(output.last_error(), "rank 1 failed: it ended while rank 0 needed it: lost it");
+}
+
+// A FIFO that is full and that nobody reads.
+class StuckFifo {
+ public:
+  StuckFifo() {
+    EXPECT_EQ(mkfifo(path_.c_str(), 0600), 0);
+    fd_ = FileDescriptor(open(path_.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC));
+    while (write(fd_.get(), "x", 1) == 1) {
+    }
+  }
+  ~StuckFifo() { unlink(path_.c_str()); }
+
+  // An agent with its output there; its ranks reach the test by descriptor 3.
+  std::vector<std::string> Agent(int num_ranks, const std::string& script) const {
+    return {"/bin/sh",
+            "-c",
+            "exec launch/agent/agent_main $1 /bin/sh -c \"$2\" 3>&1 >$0",
+            path_,
+            std::to_string(num_ranks),
+            script};
+  }
+
+ private:
+  const std::string path_ = testing::TempDir() + "/stuck";
+  FileDescriptor fd_;
+};
+
+TEST(Agent, StopsThoughItsOutputIsStuck) {
+  const StuckFifo fifo;
+  Subprocess agent(fifo.Agent(2, "echo stuck; echo $$ >&3; exec sleep 100"));
+  WaitForPids(&agent, 2);
+  agent.Signal(SIGTERM);
+  EXPECT_EQ(agent.Wait().exit_code, 143);
+}
+
+TEST(Agent, NoticesADeadRankThoughItsOutputIsStuck) {
+  const StuckFifo fifo;
+  const std::string ready = testing::TempDir() + "/ready";
+  ASSERT_EQ(mkfifo(ready.c_str(), 0600), 0);
+  Subprocess agent(fifo.Agent(
+      2, fmt::format("echo stuck; if test $RANK = 1; then read line <{0}; exit 3; fi;"
+                     "trap 'echo ended >&3; exit 0' TERM; echo >{0}; while :; do :; done",
+                     ready)));
+  EXPECT_THAT(agent.WaitForLines(1), ElementsAre("ended"));
+  agent.Signal(SIGTERM);
+  agent.Wait();
 }
 
 class StopSignal : public testing::TestWithParam<int> {};

@@ -12,24 +12,27 @@ namespace {
 
 // A line longer than this is passed on in pieces.
 constexpr size_t kLongestLine = 1 << 20;
+// Chunks that a pipe can hold, at the system's highest default; whoever goes on writing into the
+// pipe of a rank that has ended is not heard out.
+constexpr int kMostChunksAtEnd = 16;
 
 }  // namespace
 
-LineForwarder::LineForwarder(FileDescriptor source, int destination)
-    : source_(std::move(source)), destination_(destination) {
+LineForwarder::LineForwarder(FileDescriptor source, Output* output)
+    : source_(std::move(source)), output_(output) {
   SetNonBlocking(source_);
 }
 
 void LineForwarder::Forward() {
+  if (!CanForward()) return;
   ReadOnce();
-  WriteLines();
+  PassOnLines();
 }
 
 void LineForwarder::Finish() {
-  while (ReadOnce()) WriteLines();
-  WriteLines();
-  if (!pending_.empty()) WriteAll(destination_, pending_ + "\n");
-  pending_.clear();
+  for (int i = 0; i < kMostChunksAtEnd && ReadOnce(); ++i) PassOnLines();
+  if (!pending_.empty() && pending_.back() != '\n') pending_ += '\n';
+  PassOnLines();
   source_.Close();
 }
 
@@ -47,12 +50,13 @@ bool LineForwarder::ReadOnce() {
   return false;
 }
 
-void LineForwarder::WriteLines() {
+void LineForwarder::PassOnLines() {
   const size_t last_break = pending_.rfind('\n');
   size_t length = last_break == std::string::npos ? 0 : last_break + 1;
   if (pending_.size() - length > kLongestLine) length = pending_.size();
   if (length == 0) return;
-  WriteAll(destination_, std::string(LineStart(destination_)) + pending_.substr(0, length));
+  output_->Add(LineStart(output_->destination()));
+  output_->Add(std::string_view(pending_).substr(0, length));
   pending_.erase(0, length);
 }
 

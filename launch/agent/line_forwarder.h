@@ -1,35 +1,37 @@
 // LineForwarder: takes what a rank prints from a pipe and passes on whole lines, so that lines of
-// several ranks on one output are never torn.
+// several ranks on one output are never torn. It never waits.
 #pragma once
 
 #include <string>
 
 #include "launch/agent/file_descriptor.h"
+#include "launch/agent/output.h"
 
 namespace launch {
 
 class LineForwarder {
  public:
   LineForwarder() = default;
-  // Reads from `source`, writes to `destination`, which must stay open.
-  LineForwarder(FileDescriptor source, int destination);
+  // Reads from `source`, adds to `output`, which must outlive it.
+  LineForwarder(FileDescriptor source, Output* output);
 
-  // What to poll for reading; -1 once everything has been read.
-  int fd() const { return source_.get(); }
+  // What to poll for reading; -1 once everything has been read, and while the output is full.
+  int fd() const { return CanForward() ? source_.get() : -1; }
 
-  // Passes on what is there now, up to the last line break. At the end of the input, an unfinished
-  // line is finished.
+  // Passes on what is there now, up to the last line break, unless the output is full. At the end
+  // of the input, an unfinished line is finished.
   void Forward();
   // The rank has ended: passes on the rest. A grandchild that still holds the pipe is not awaited.
   void Finish();
 
  private:
+  bool CanForward() const { return source_.is_open() && !output_->is_full(); }
   // Returns whether there may be more.
   bool ReadOnce();
-  void WriteLines();
+  void PassOnLines();
 
   FileDescriptor source_;
-  int destination_ = -1;
+  Output* output_ = nullptr;
   std::string pending_;
 };
 

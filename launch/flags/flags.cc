@@ -30,6 +30,8 @@ ABSL_FLAG(int64_t, seed, 0, "of initial weights, synthetic data and the order of
 ABSL_FLAG(int64_t, nproc_per_node, 2,
           "ranks to start on this machine; where RANK is set, this is one already");
 ABSL_FLAG(std::string, backend, "gloo", "what carries data between ranks");
+ABSL_FLAG(std::string, interface, "",
+          "network interface that other ranks connect to, as eth0; chosen where not given");
 ABSL_FLAG(std::string, device, "cpu", "where tensors live");
 ABSL_FLAG(int64_t, threads, 1, "threads per rank; results don't depend on it");
 ABSL_FLAG(int64_t, bucket_bytes, 25 << 20, "bytes of gradients that travel together");
@@ -49,7 +51,8 @@ const FlagGroups& Groups() {
       {"Training",
        {"batch_size", "epochs", "max_steps", "optimizer", "learning_rate", "momentum",
         "weight_decay", "accumulate_steps", "seed"}},
-      {"Ranks", {"nproc_per_node", "backend", "device", "threads", "bucket_bytes", "timeout"}},
+      {"Ranks",
+       {"nproc_per_node", "backend", "interface", "device", "threads", "bucket_bytes", "timeout"}},
       {"Output", {"log_every", "eval_every", "summary_json", "losses"}},
   };
   return groups;
@@ -124,6 +127,7 @@ TrainOptions OptionsFromFlags(const Environment& environment) {
   options.accumulate_steps = absl::GetFlag(FLAGS_accumulate_steps);
   options.seed = absl::GetFlag(FLAGS_seed);
   options.backend = absl::GetFlag(FLAGS_backend);
+  options.interface = absl::GetFlag(FLAGS_interface);
   options.device = ParseDevice(absl::GetFlag(FLAGS_device));
   options.threads = absl::GetFlag(FLAGS_threads);
   options.bucket_bytes = absl::GetFlag(FLAGS_bucket_bytes);

@@ -60,7 +60,7 @@ TEST_F(Flags, EveryFlagArrives) {
              "--seed=9",           "--backend=gloo",       "--device=cpu",
              "--threads=2",        "--bucket_bytes=500",   "--timeout=90s",
              "--log_every=11",     "--eval_every=22",      "--summary_json=/s.json",
-             "--losses=/l.txt"});
+             "--losses=/l.txt",    "--interface=eth0"});
   EXPECT_EQ(parsed.num_ranks, 3);
   const TrainOptions& train = parsed.train;
   EXPECT_EQ(train.hidden, (std::vector<int64_t>{64, 32}));
@@ -73,6 +73,7 @@ TEST_F(Flags, EveryFlagArrives) {
   EXPECT_EQ(train.weight_decay, 0.125);
   EXPECT_EQ(train.accumulate_steps, 2);
   EXPECT_EQ(train.seed, 9);
+  EXPECT_EQ(train.interface, "eth0");
   EXPECT_EQ(train.threads, 2);
   EXPECT_EQ(train.bucket_bytes, 500);
   EXPECT_EQ(train.timeout, std::chrono::seconds(90));
@@ -161,7 +162,7 @@ TEST(Help, ExplainsEveryFlagOnce) {
     EXPECT_NE(help.find(entry), std::string::npos) << name << " is in no group";
     EXPECT_EQ(help.find(entry), help.rfind(entry)) << name << " is explained twice";
   }
-  EXPECT_EQ(num_flags, 22);
+  EXPECT_EQ(num_flags, 23);
 }
 
 }  // namespace

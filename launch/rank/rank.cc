@@ -49,12 +49,13 @@ class MeetingPoint {
 
   // This rank needs the others no more. Where it holds the store, waits until nobody needs that.
   void Leave(ddp::Duration patience) {
+    const ddp::Duration timeout = std::min(patience, store_->timeout());
     try {
-      store_->Set(DoneKey(identity_.rank), "");
+      store_->Set(DoneKey(identity_.rank), "", timeout);
       if (!server_) return;
       std::vector<std::string> all;
       for (int rank = 0; rank < identity_.world_size; ++rank) all.push_back(DoneKey(rank));
-      store_->Wait(all, std::min(patience, store_->timeout()));
+      store_->Wait(all, timeout);
     } catch (const ddp::CollectiveError&) {
       // The store is gone, or a rank is: neither changes how this rank's work ended.
     }

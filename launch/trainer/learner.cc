@@ -35,9 +35,11 @@ ddp::DataLoader MakeLoader(const TrainOptions& options, const ddp::Dataset& data
   return ddp::DataLoader(data, sampler, {.batch_size = options.batch_size});
 }
 
+// As many as can be counted where there is no limit, or one beyond that.
 int64_t CountBatches(const TrainOptions& options, const ddp::DataLoader& loader) {
-  return options.epochs == 0 ? std::numeric_limits<int64_t>::max()
-                             : options.epochs * loader.num_batches();
+  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+  const bool is_countable = options.epochs > 0 && options.epochs <= kMost / loader.num_batches();
+  return is_countable ? options.epochs * loader.num_batches() : kMost;
 }
 
 int64_t CountSteps(const TrainOptions& options, int64_t num_batches) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 #include <stdexcept>
 #include <vector>
 
@@ -72,6 +73,7 @@ TEST_F(LearnerTest, LimitsOfARun) {
   EXPECT_EQ(steps(0, 100, 1), 100);
   EXPECT_EQ(steps(2, 0, 4), 2);
   EXPECT_EQ(steps(1, 0, 8), 1);
+  EXPECT_EQ(steps(std::numeric_limits<int64_t>::max(), 7, 1), 7);
 }
 
 TEST_F(LearnerTest, TheLastStepTakesWhatIsLeft) {

@@ -33,6 +33,7 @@ struct TrainOptions {
 
   // Where, and how the ranks work together.
   std::string backend = "gloo";
+  std::string interface;  // of the network, to this rank; "": chosen
   ops::Device device = ops::Device::Cpu();
   int64_t threads = 1;  // of a rank
   int64_t bucket_bytes = 25 << 20;

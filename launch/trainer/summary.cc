@@ -17,8 +17,8 @@
 namespace launch {
 namespace {
 
-[[noreturn]] void ThrowWriteError(const std::string& path) {
-  throw std::system_error(errno, std::generic_category(), "can't write " + path);
+[[noreturn]] void ThrowWriteError(const std::string& path, int error = errno) {
+  throw std::system_error(error, std::generic_category(), "can't write " + path);
 }
 
 void WriteAndSync(const FileDescriptor& file, std::string_view text, const std::string& path) {
@@ -74,8 +74,9 @@ std::string SummaryJson(const Summary& summary) {
 
 void CheckWritable(const std::string& path) {
   if (path.empty()) return;
+  if (path.ends_with('/') || std::filesystem::is_directory(path)) ThrowWriteError(path, EISDIR);
   const std::string folder = std::filesystem::path(path).parent_path();
-  if (access(folder.empty() ? "." : folder.c_str(), W_OK) != 0) ThrowWriteError(path);
+  if (access(folder.empty() ? "." : folder.c_str(), W_OK | X_OK) != 0) ThrowWriteError(path);
 }
 
 void WriteFileAtomically(const std::string& path, const std::string& text) {

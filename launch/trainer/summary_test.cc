@@ -50,6 +50,9 @@ TEST(Summary, FilesAreReplacedWhole) {
 
 TEST(Summary, UnwritablePathsAreNamed) {
   EXPECT_THROW(CheckWritable("/no/such/folder/file"), std::system_error);
+  EXPECT_THROW(CheckWritable(testing::TempDir()), std::system_error);
+  EXPECT_THROW(CheckWritable(testing::TempDir() + "/not_there/"), std::system_error);
+  EXPECT_THROW(CheckWritable("."), std::system_error);
   EXPECT_NO_THROW(CheckWritable(testing::TempDir() + "/file"));
   EXPECT_NO_THROW(CheckWritable(""));
   try {

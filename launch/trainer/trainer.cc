@@ -191,11 +191,12 @@ class TrainingRun {
     summary_.total_seconds = SecondsSinceLaunch();
   }
 
+  // The summary first: the losses, which are many, may fill up the disk.
   void WriteFiles() const {
-    if (!options_.losses.empty()) WriteFileAtomically(options_.losses, LossesText(losses_));
     if (!options_.summary_json.empty()) {
       WriteFileAtomically(options_.summary_json, SummaryJson(summary_));
     }
+    if (!options_.losses.empty()) WriteFileAtomically(options_.losses, LossesText(losses_));
   }
 
   const TrainOptions& options_;
@@ -224,7 +225,8 @@ Summary Train(const TrainOptions& options, int rank, int world_size,
                                             .world_size = world_size,
                                             .store = store,
                                             .timeout = options.timeout,
-                                            .device = options.device});
+                                            .device = options.device,
+                                            .interface = options.interface});
   try {
     CheckAllRanksAgree(*group, options);
     if (rank == 0) {

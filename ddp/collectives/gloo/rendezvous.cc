@@ -99,6 +99,12 @@ std::string HostName() {
                                  FormatSeconds(options.timeout), FormatRanks(missing)));
 }
 
+void CheckWorldSize(const ProcessGroupOptions& options, int rank, const Member& member) {
+  if (member.world_size == options.world_size) return;
+  throw MismatchError(fmt::format("rank {} joined a world of {}, rank {} one of {}", options.rank,
+                                  options.world_size, rank, member.world_size));
+}
+
 struct FreeInterfaces {
   void operator()(ifaddrs* list) const { freeifaddrs(list); }
 };
@@ -165,6 +171,58 @@ void ConnectTo(gloo::transport::Context& context, int peer, const std::string& a
   }
 }
 
+// Instead of addresses, of a rank that can't be reached.
+constexpr char kNowhere[] = "";
+
+// Peers that wait for this rank's addresses needn't wait on.
+void TellPeers(Store& store, int rank, const Failure& failure) {
+  AgreeOnFailure(store, failure);
+  try {
+    store.Set(AddressKey(rank), kNowhere, std::chrono::seconds(1));
+  } catch (const std::exception&) {
+    // Without a store there is no way to tell them.
+  }
+}
+
+// Where each rank listens. Nobody connects before all have said it: a rank that fails until then
+// leaves no peer behind in the middle of connecting.
+std::vector<std::string> ExchangeAddresses(Store& store, const std::string& mine,
+                                           const ProcessGroupOptions& options, Deadline deadline) {
+  store.Set(AddressKey(options.rank), mine, TimeLeft(deadline));
+  std::vector<std::string> addresses;
+  for (int rank = 0; rank < options.world_size; ++rank) {
+    addresses.push_back(store.Get(AddressKey(rank), TimeLeft(deadline)));
+    if (addresses.back() != kNowhere) continue;
+    const Failure cause =
+        AgreeOnFailure(store, {Failure::Kind::kPeerLost, rank, "it could not join"});
+    throw PeerLostError(cause.Describe(), cause.rank);
+  }
+  return addresses;
+}
+
+Connections ConnectToAll(Store& store, const std::vector<Member>& members,
+                         const ProcessGroupOptions& options, Deadline deadline) {
+  Connections connections;
+  connections.ticker = std::make_unique<LoopTicker>();
+  connections.device =
+      CreateDevice(options.interface.empty() ? ChooseAddress(members, options.rank)
+                                             : AddressOfInterface(options.interface));
+  connections.ticker->Attach(dynamic_cast<gloo::transport::tcp::Device&>(*connections.device));
+  connections.context = connections.device->createContext(options.rank, options.world_size);
+  gloo::transport::Context& context = *connections.context;
+  // Gloo waits five times as long for a connection.
+  context.setTimeout(std::chrono::milliseconds(MillisecondsLeft(deadline) / 5 + 1));
+
+  const std::vector<std::string> addresses =
+      ExchangeAddresses(store, Listen(context), options, deadline);
+  for (int peer = 0; peer < options.world_size; ++peer) {
+    if (peer == options.rank) continue;
+    connections.ticker->Start();
+    ConnectTo(context, peer, addresses[peer], deadline);
+  }
+  return connections;
+}
+
 }  // namespace
 
 std::shared_ptr<Store> OpenGroupStore(const ProcessGroupOptions& options) {
@@ -179,19 +237,15 @@ std::vector<Member> MeetMembers(Store& store, const ProcessGroupOptions& options
   for (int rank = 0; rank < options.world_size; ++rank) keys.push_back(MemberKey(rank));
   store.Set(keys[options.rank], Encode({options.world_size, HostId(), store.local_address()}),
             TimeLeft(deadline));
+  // One after the other: a disagreement with one needn't wait for the next.
+  std::vector<Member> members;
   try {
-    store.Wait(keys, TimeLeft(deadline));
+    for (const std::string& key : keys) {
+      members.push_back(DecodeMember(store.Get(key, TimeLeft(deadline))));
+      CheckWorldSize(options, static_cast<int>(members.size()) - 1, members.back());
+    }
   } catch (const TimeoutError&) {
     ThrowMissing(store, options);
-  }
-  std::vector<Member> members;
-  for (int rank = 0; rank < options.world_size; ++rank) {
-    members.push_back(DecodeMember(store.Get(keys[rank], TimeLeft(deadline))));
-    if (members.back().world_size != options.world_size) {
-      throw MismatchError(fmt::format("rank {} joined a world of {}, rank {} one of {}",
-                                      options.rank, options.world_size, rank,
-                                      members.back().world_size));
-    }
   }
   return members;
 }
@@ -217,25 +271,15 @@ std::string ChooseAddress(const std::vector<Member>& members, int rank) {
 
 Connections Connect(Store& store, const std::vector<Member>& members,
                     const ProcessGroupOptions& options, Deadline deadline) {
-  Connections connections;
-  connections.ticker = std::make_unique<LoopTicker>();
-  connections.device =
-      CreateDevice(options.interface.empty() ? ChooseAddress(members, options.rank)
-                                             : AddressOfInterface(options.interface));
-  connections.ticker->Attach(dynamic_cast<gloo::transport::tcp::Device&>(*connections.device));
-  connections.context = connections.device->createContext(options.rank, options.world_size);
-  gloo::transport::Context& context = *connections.context;
-  // Gloo waits five times as long for a connection.
-  context.setTimeout(std::chrono::milliseconds(MillisecondsLeft(deadline) / 5 + 1));
-
-  store.Set(AddressKey(options.rank), Listen(context), TimeLeft(deadline));
-  for (int peer = 0; peer < options.world_size; ++peer) {
-    if (peer == options.rank) continue;
-    const std::string addresses = store.Get(AddressKey(peer), TimeLeft(deadline));
-    connections.ticker->Start();
-    ConnectTo(context, peer, addresses, deadline);
+  try {
+    return ConnectToAll(store, members, options, deadline);
+  } catch (const PeerLostError& error) {
+    TellPeers(store, options.rank, {Failure::Kind::kPeerLost, error.peer(), error.what()});
+    throw;
+  } catch (const std::exception& error) {
+    TellPeers(store, options.rank, {Failure::Kind::kAborted, options.rank, error.what()});
+    throw;
   }
-  return connections;
 }
 
 }  // namespace ddp::gloo_backend

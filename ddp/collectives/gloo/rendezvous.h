@@ -41,7 +41,8 @@ struct Connections {
   std::shared_ptr<gloo::transport::Context> context;
 };
 
-// Connects to every other rank. Throws TimeoutError and PeerLostError.
+// Connects to every other rank. Throws TimeoutError and PeerLostError. A rank that fails here tells
+// its peers, who then fail for the same reason, at once.
 Connections Connect(Store& store, const std::vector<Member>& members,
                     const ProcessGroupOptions& options, Deadline deadline);
 
