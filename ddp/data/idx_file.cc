@@ -38,7 +38,8 @@ class Reader {
     const std::string_view text = gzerror(file_.get(), &code);  // begins with the path
     if (code == Z_ERRNO) throw std::system_error(errno, std::generic_category(), path_.string());
     if (got < 0 || code != Z_OK) {
-      Fail(fmt::format("its gzip compression is damaged{}", text.substr(text.rfind(": "))));
+      const size_t reason = std::min(text.rfind(": "), text.size());
+      Fail(fmt::format("its gzip compression is damaged{}", text.substr(reason)));
     }
     return got;
   }

@@ -127,11 +127,11 @@ TEST_P(BackwardFailuresTest, ARankThatThrows) {
     if (rank.rank() == 1) RemoveGradHook(model.b, hook);
     rank.Note("in the next Backward");
     EXPECT_THAT(MessageOfBackward<CollectiveError>(LossOfBoth(model)),
-                HasSubstr("rank 1 left Backward by an exception"));
+                HasSubstr("an exception ended Backward"));
   });
   EXPECT_EQ(messages[1], "out of patience");
   for (int rank : {0, 2}) {
-    EXPECT_THAT(messages[rank], HasSubstr("rank 1 left Backward by an exception"));
+    EXPECT_THAT(messages[rank], HasSubstr("lost rank 1: an exception ended Backward"));
   }
 }
 

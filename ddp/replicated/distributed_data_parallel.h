@@ -19,8 +19,10 @@
 //
 // Every parameter must have a gradient when a synchronised Backward ends, from it or from an
 // earlier one since the gradients were cleared. Otherwise that Backward throws std::logic_error on
-// every rank, with the names of the parameters and the ranks that lack them. A Backward that ends
-// by another exception aborts the group: the other ranks are waiting for its gradients.
+// every rank, with the names of the parameters and the ranks that lack them. A Backward that
+// reaches no parameter at all can't be seen: where only one rank runs such, its peers wait until
+// their timeout. A Backward that ends by another exception aborts the group: the other ranks are
+// waiting for its gradients.
 //
 // As in PyTorch, the model is the child "module" of the wrapper. The model and the group must live
 // as long as the wrapper is used; they may be destroyed in any order.

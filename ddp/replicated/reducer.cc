@@ -187,8 +187,8 @@ void Reducer::ThrowTrouble() {
 
 void Reducer::Abandon() noexcept {
   try {
-    group_.Abort(fmt::format(
-        "rank {} left Backward by an exception before its gradients were averaged", group_.rank()));
+    // What it was can't be seen from here: a destructor on the way out.
+    group_.Abort("an exception ended Backward before the gradients were averaged");
   } catch (...) {
     // The group has failed by itself; nobody waits for it.
   }

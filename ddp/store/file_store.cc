@@ -37,6 +37,17 @@ bool TryLock(int fd, LockedByte byte, short type) {
 
 bool IsHeldByOthers(int error) { return error == EAGAIN || error == EACCES || error == EINTR; }
 
+// Whether `bytes` agree with a store's header, as far as they go, up to the run's id. Too few to
+// tell are not ours.
+bool BeginsLikeHeader(std::string_view bytes) {
+  constexpr size_t kRecordSizeBytes = 4;  // which depend on the id
+  if (bytes.size() <= kRecordSizeBytes) return false;
+  const std::string whole = Encode({.strings = {kMagic, ""}});
+  const size_t end = std::min(bytes.size(), whole.size() - kRecordSizeBytes);
+  return bytes.substr(kRecordSizeBytes, end - kRecordSizeBytes) ==
+         std::string_view(whole).substr(kRecordSizeBytes, end - kRecordSizeBytes);
+}
+
 class ScopedUnlock {
  public:
   explicit ScopedUnlock(int fd) : fd_(fd) {}
@@ -108,13 +119,16 @@ void FileStore::Start(const std::string& run_id, Deadline deadline) {
   });
 }
 
-// The id in the file's header; nothing when the file is empty.
+// The id in the file's header; nothing when the file is empty, or its maker was killed before the
+// header was whole.
 std::optional<std::string> FileStore::ReadRunId() const {
   const std::string bytes = ReadFrom(0, kBlockBytes);
   if (bytes.empty()) return std::nullopt;
   Message header;
   try {
-    if (Decode(bytes, &header) > 0 && header.strings.size() == 2 && header.strings[0] == kMagic) {
+    const size_t size = Decode(bytes, &header);
+    if (size == 0 && BeginsLikeHeader(bytes)) return std::nullopt;
+    if (size > 0 && header.strings.size() == 2 && header.strings[0] == kMagic) {
       return header.strings[1];
     }
   } catch (const MalformedMessage&) {

@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <fstream>
 #include <optional>
 #include <system_error>
@@ -74,6 +75,14 @@ TEST_F(FileStoreTest, HalfARecordIsDropped) {
   EXPECT_EQ(FileStore(path_).Get("key"), "value");
   store.Set("next", "one");
   EXPECT_EQ(FileStore(path_).Get("next"), "one");
+}
+
+TEST_F(FileStoreTest, HalfAHeaderIsDropped) {
+  { FileStore(path_, {.run_id = "17"}).Set("key", "value"); }
+  for (const int size : {34, 20, 6}) {
+    std::filesystem::resize_file(path_, size);
+    EXPECT_FALSE(FileStore(path_, {.run_id = "18"}).Check({"key"})) << size;
+  }
 }
 
 // Processes rather than threads, on a left-over file; the winner of the start clears it once.

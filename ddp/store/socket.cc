@@ -6,6 +6,7 @@
 #include <netdb.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -24,6 +25,9 @@ namespace {
 constexpr int kBacklog = 1024;
 constexpr Duration kFirstPause = std::chrono::milliseconds(1);
 constexpr Duration kLongestPause = std::chrono::milliseconds(100);
+// Of a connection that will be tried again: an address that doesn't answer at all mustn't use up
+// the time of those after it.
+constexpr Duration kLongestAttempt = std::chrono::seconds(3);
 
 struct FreeAddresses {
   void operator()(addrinfo* list) const { freeaddrinfo(list); }
@@ -98,13 +102,26 @@ int TryConnect(const addrinfo& address, Deadline deadline, FileDescriptor* conne
   return 0;
 }
 
-int TryConnectAny(const addrinfo* addresses, Deadline deadline, FileDescriptor* connection) {
+int TryConnectAny(const addrinfo* addresses, Deadline deadline, Duration longest_attempt,
+                  FileDescriptor* connection) {
   int error = 0;
   for (const addrinfo* address = addresses; address != nullptr; address = address->ai_next) {
-    error = TryConnect(*address, deadline, connection);
+    const Deadline attempt_deadline = std::min(deadline, DeadlineAfter(longest_attempt));
+    error = TryConnect(*address, attempt_deadline, connection);
     if (error == 0) break;
   }
   return error;
+}
+
+FileDescriptor ConnectOnce(const std::string& host, int port, Deadline deadline,
+                           Duration longest_attempt) {
+  FileDescriptor connection;
+  const Addresses addresses = Resolve(host, port, 0);
+  const int error = addresses == nullptr
+                        ? EHOSTUNREACH
+                        : TryConnectAny(addresses.get(), deadline, longest_attempt, &connection);
+  if (error != 0) ThrowSystemError(error, "no connection to " + FormatAddress(host, port));
+  return connection;
 }
 
 struct Name {
@@ -167,19 +184,14 @@ FileDescriptor Accept(int listener) {
 }
 
 FileDescriptor Connect(const std::string& host, int port, Deadline deadline) {
-  FileDescriptor connection;
-  const Addresses addresses = Resolve(host, port, 0);
-  const int error =
-      addresses == nullptr ? EHOSTUNREACH : TryConnectAny(addresses.get(), deadline, &connection);
-  if (error != 0) ThrowSystemError(error, "no connection to " + FormatAddress(host, port));
-  return connection;
+  return ConnectOnce(host, port, deadline, TimeLeft(deadline));
 }
 
 FileDescriptor ConnectPatiently(const std::string& host, int port, Deadline deadline) {
   const auto start = Clock::now();
   for (Duration pause = kFirstPause;; pause = std::min(2 * pause, kLongestPause)) {
     try {
-      return Connect(host, port, deadline);
+      return ConnectOnce(host, port, deadline, kLongestAttempt);
     } catch (const std::system_error& error) {
       if (error.code() == std::errc::address_not_available) throw;
       if (TimeLeft(deadline) == Duration::zero()) {
@@ -191,6 +203,12 @@ FileDescriptor ConnectPatiently(const std::string& host, int port, Deadline dead
   }
 }
 
+FileDescriptor OpenEvent() {
+  FileDescriptor event(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!event.valid()) ThrowSystemError(errno, "can't make an event");
+  return event;
+}
+
 int LocalPort(int socket) { return LocalName(socket).port; }
 
 std::string LocalHost(int socket) {
@@ -198,6 +216,10 @@ std::string LocalHost(int socket) {
   // An IPv4 address in IPv6 clothes is one that everybody knows without them.
   constexpr std::string_view kMapped = "::ffff:";
   return host.starts_with(kMapped) ? host.substr(kMapped.size()) : host;
+}
+
+bool IsLoopback(const std::string& host) {
+  return host == "localhost" || host == "::1" || host.starts_with("127.");
 }
 
 std::string FormatAddress(const std::string& host, int port) {

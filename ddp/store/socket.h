@@ -45,9 +45,15 @@ FileDescriptor Connect(const std::string& host, int port, Deadline deadline);
 // started yet. Only a host that doesn't exist fails at once.
 FileDescriptor ConnectPatiently(const std::string& host, int port, Deadline deadline);
 
+// A descriptor that becomes readable when a number is written to it (eventfd).
+FileDescriptor OpenEvent();
+
 int LocalPort(int socket);
 // The numeric address of this end.
 std::string LocalHost(int socket);
+
+// Whether a name or address is this machine's own, which others can't reach.
+bool IsLoopback(const std::string& host);
 
 // "10.0.0.1:29500", "[::1]:29500".
 std::string FormatAddress(const std::string& host, int port);

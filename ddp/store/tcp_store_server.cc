@@ -1,7 +1,6 @@
 #include "ddp/store/tcp_store_server.h"
 
 #include <poll.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -82,7 +81,7 @@ class TcpStoreServer::Impl {
       : listener_(options.listening_fd >= 0 ? AdoptListener(options.listening_fd)
                                             : Listen(options.host, options.port)),
         port_(LocalPort(listener_.get())),
-        wake_(eventfd(0, EFD_CLOEXEC)),
+        wake_(OpenEvent()),
         thread_([this] { Run(); }) {}
 
   ~Impl() {

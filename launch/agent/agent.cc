@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -95,9 +96,21 @@ std::optional<RankReport> ReadReport(const FileDescriptor& pipe) {
   return Decode(std::string_view(line, length));
 }
 
+// Each rank takes four descriptors here, and a few in each other rank, which inherits the limit:
+// hundreds of ranks need more than the customary 1024. Not all that may be had, as there are
+// programs that go through every possible descriptor.
+void AllowDescriptorsFor(int num_ranks) {
+  rlimit limit;
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  const rlim_t needed = 256 + 16 * static_cast<rlim_t>(num_ranks);
+  limit.rlim_cur = std::max(limit.rlim_cur, std::min(needed, limit.rlim_max));
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 class Agent {
  public:
   explicit Agent(const AgentOptions& options) : options_(options) {
+    AllowDescriptorsFor(options.num_ranks);
     for (int rank = 0; rank < options.num_ranks; ++rank) {
       ranks_.push_back(StartRank(options, rank, &outputs_));
     }
@@ -158,10 +171,18 @@ class Agent {
         kill_at_ = drop_output_at_ = now;
       } else {
         signal_ = signal;
+        failed_before_signal_ = HasFailed(*signal);
         drop_output_at_ = now + options_.grace;
       }
       StopBy(now);
     }
+  }
+
+  // Whether a rank has failed by itself. Ctrl-C at a terminal goes to the ranks, too.
+  bool HasFailed(int signal_to_all) const {
+    return std::any_of(ranks_.begin(), ranks_.end(), [&](const RunningRank& rank) {
+      return rank.end.is_own_fault() && rank.end.wait_status != signal_to_all;
+    });
   }
 
   void HandleRank(RunningRank* rank) {
@@ -210,7 +231,8 @@ class Agent {
   }
 
   AgentResult Result() const {
-    if (signal_) return {128 + *signal_, "stopped by " + DescribeSignal(*signal_)};
+    if (signal_ && !failed_before_signal_)
+      return {128 + *signal_, "stopped by " + DescribeSignal(*signal_)};
     std::vector<RankEnd> ends;
     for (const RunningRank& rank : ranks_) ends.push_back(rank.end);
     const std::optional<Failure> failure = RootCause(ends);
@@ -224,6 +246,7 @@ class Agent {
   std::optional<TimePoint> terminate_at_, kill_at_, drop_output_at_;
   bool stopping_ = false;      // SIGTERM has been sent
   std::optional<int> signal_;  // that ended the agent
+  bool failed_before_signal_ = false;
 };
 
 }  // namespace

@@ -8,6 +8,9 @@
 // two variables of ours: DDP_STORE_HOSTED=1 (the store at that address is there already, rank 0
 // need not host it) and DDP_REPORT_FD (where to write a RankReport when it fails).
 //
+// The limit of open descriptors (`ulimit -n`) is raised to what so many ranks need, for the agent's
+// process and for theirs.
+//
 // What ranks print goes through the agent, which passes on whole lines, as fast as they are read; a
 // terminal, however, is rank 0's own, so that it can see that it has one. Rank 0 keeps standard
 // input, the others read /dev/null.
@@ -40,7 +43,7 @@ struct AgentOptions {
 
 struct AgentResult {
   // 0: all ranks ended with 0. Otherwise that of the rank that failed first, with 128+n for signal
-  // n, or 128+n when the agent itself got signal n.
+  // n, or 128+n when the agent itself got signal n before any rank failed.
   int exit_code = 0;
   // Empty, or one line: "rank 1 failed: killed by signal 9 (Killed)".
   std::string reason;

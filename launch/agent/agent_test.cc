@@ -175,8 +175,11 @@ TEST(Agent, NoticesADeadRankThoughItsOutputIsStuck) {
                      "trap 'echo ended >&3; exit 0' TERM; echo >{0}; while :; do :; done",
                      ready)));
   EXPECT_THAT(agent.WaitForLines(1), ElementsAre("ended"));
+  // Only its output is left then. The signal doesn't hide what went before.
   agent.Signal(SIGTERM);
-  agent.Wait();
+  const ProgramOutput output = agent.Wait();
+  EXPECT_EQ(output.exit_code, 3);
+  EXPECT_EQ(output.last_error(), "rank 1 failed: exit code 3");
 }
 
 class StopSignal : public testing::TestWithParam<int> {};
@@ -214,6 +217,20 @@ TEST(Agent, ProgramsThatCannotRunAreNamed) {
   EXPECT_EQ(output.exit_code, 127);
   EXPECT_THAT(output.last_error(),
               EndsWith("failed: can't execute /no/such/program: No such file or directory"));
+}
+
+TEST(Agent, ALowLimitOfDescriptorsIsRaised) {
+  const ProgramOutput output = RunProgram(
+      {"/bin/sh", "-c", "ulimit -Sn 16; exec launch/agent/agent_main 8 /bin/sh -c 'exec sleep 0'"});
+  EXPECT_EQ(output.err, "");
+  EXPECT_EQ(output.exit_code, 0);
+}
+
+TEST(Agent, AFixedLimitOfDescriptorsIsNamed) {
+  const ProgramOutput output = RunProgram(
+      {"/bin/sh", "-c", "ulimit -n 16; exec launch/agent/agent_main 8 /bin/sh -c 'exec sleep 0'"});
+  EXPECT_EQ(output.exit_code, 1);
+  EXPECT_THAT(output.last_error(), HasSubstr("ulimit -n"));
 }
 
 TEST(Agent, ZeroRanksAreRefused) {

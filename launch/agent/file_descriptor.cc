@@ -5,13 +5,14 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <string>
 #include <system_error>
 
 namespace launch {
 namespace {
 
 int CheckedCall(int result, const char* what) {
-  if (result < 0) throw std::system_error(errno, std::generic_category(), what);
+  if (result < 0) ThrowSystemError(errno, what);
   return result;
 }
 
@@ -45,7 +46,12 @@ void SetNonBlocking(const FileDescriptor& fd) {
   CheckedCall(fcntl(fd.get(), F_SETFL, flags | O_NONBLOCK), "fcntl F_SETFL");
 }
 
-void WriteAll(int fd, std::string_view text) {
+void ThrowSystemError(int error, const char* what) {
+  const char* advice = error == EMFILE ? " (`ulimit -n` is the limit of a process)" : "";
+  throw std::system_error(error, std::generic_category(), what + std::string(advice));
+}
+
+bool WriteAll(int fd, std::string_view text) {
   while (!text.empty()) {
     const ssize_t written = write(fd, text.data(), text.size());
     if (written >= 0) {
@@ -54,9 +60,10 @@ void WriteAll(int fd, std::string_view text) {
       pollfd room = {fd, POLLOUT, 0};
       poll(&room, 1, -1);
     } else if (errno != EINTR) {
-      return;
+      return false;
     }
   }
+  return true;
 }
 
 }  // namespace launch

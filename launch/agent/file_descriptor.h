@@ -1,4 +1,5 @@
-// FileDescriptor: owns a descriptor and closes it. Everything here opens with O_CLOEXEC.
+// FileDescriptor: owns a descriptor and closes it. What is opened here isn't for programs that are
+// started later (O_CLOEXEC).
 #pragma once
 
 #include <string_view>
@@ -34,8 +35,11 @@ Pipe MakePipe();
 FileDescriptor OpenNull();
 void SetNonBlocking(const FileDescriptor& fd);
 
-// Writes all of `text`, in one piece where the system takes it so. An error, such as a full disk,
-// loses the text: there is nobody to tell.
-void WriteAll(int fd, std::string_view text);
+// Throws std::system_error; where descriptors have run out, that says where their limit is set.
+[[noreturn]] void ThrowSystemError(int error, const char* what);
+
+// Writes all of `text`, in one piece where the system takes it so, and waits for room. Returns
+// false, with errno, on an error, such as a full disk.
+bool WriteAll(int fd, std::string_view text);
 
 }  // namespace launch

@@ -9,7 +9,6 @@
 
 #include <cerrno>
 #include <csignal>
-#include <system_error>
 
 namespace launch {
 namespace {
@@ -97,7 +96,7 @@ Process::Process(const ProcessOptions& options) {
   if (pid_ == 0) ExecuteInChild(prepared);
   const int fork_error = errno;
   pthread_sigmask(SIG_SETMASK, &prepared.signal_mask, nullptr);
-  if (pid_ < 0) throw std::system_error(fork_error, std::generic_category(), "fork");
+  if (pid_ < 0) ThrowSystemError(fork_error, "fork");
   OpenHandle();
 }
 
@@ -107,7 +106,7 @@ void Process::OpenHandle() {
     const int error = errno;
     kill(pid_, SIGKILL);
     waitpid(pid_, nullptr, 0);
-    throw std::system_error(error, std::generic_category(), "pidfd_open");
+    ThrowSystemError(error, "pidfd_open");
   }
 }
 

@@ -83,33 +83,15 @@ std::vector<int64_t> ParseWidths(const std::string& text) {
 }
 
 DataSource ParseData(const std::string& text, const Environment& environment) {
-  try {
-    DataSource data = ParseDataSource(text);
-    data.directory = FromUsersDirectory(data.directory, environment);
-    return data;
-  } catch (const std::invalid_argument& e) {
-    throw std::invalid_argument(fmt::format("--data={}: {}", text, e.what()));
-  }
-}
-
-ops::Device ParseDevice(const std::string& text) {
-  try {
-    return ops::Device::Parse(text);
-  } catch (const std::invalid_argument& e) {
-    throw std::invalid_argument(fmt::format("--device={}: {}", text, e.what()));
-  }
-}
-
-const ModelInfo& ParseModel(const std::string& text) {
-  try {
-    return FindModel(text);
-  } catch (const std::invalid_argument& e) {
-    throw std::invalid_argument(fmt::format("--model={}: {}", text, e.what()));
-  }
+  DataSource data = NamingFlag("data", text, [&] { return ParseDataSource(text); });
+  data.directory = FromUsersDirectory(data.directory, environment);
+  return data;
 }
 
 TrainOptions OptionsFromFlags(const Environment& environment) {
-  const ModelInfo& model = ParseModel(absl::GetFlag(FLAGS_model));
+  const std::string name = absl::GetFlag(FLAGS_model);
+  const ModelInfo model = NamingFlag("model", name, [&] { return FindModel(name); });
+  const std::string device = absl::GetFlag(FLAGS_device);
   const bool is_sgd = absl::GetFlag(FLAGS_optimizer) == "sgd";
   const bool has_max_steps = absl::GetFlag(FLAGS_max_steps) != 0;
   TrainOptions options;
@@ -128,7 +110,7 @@ TrainOptions OptionsFromFlags(const Environment& environment) {
   options.seed = absl::GetFlag(FLAGS_seed);
   options.backend = absl::GetFlag(FLAGS_backend);
   options.interface = absl::GetFlag(FLAGS_interface);
-  options.device = ParseDevice(absl::GetFlag(FLAGS_device));
+  options.device = NamingFlag("device", device, [&] { return ops::Device::Parse(device); });
   options.threads = absl::GetFlag(FLAGS_threads);
   options.bucket_bytes = absl::GetFlag(FLAGS_bucket_bytes);
   options.timeout = absl::ToChronoNanoseconds(absl::GetFlag(FLAGS_timeout));

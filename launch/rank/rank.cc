@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "ddp/errors.h"
+#include "ddp/store/socket.h"
 #include "ddp/store/tcp_store.h"
 #include "ddp/store/tcp_store_server.h"
 #include "launch/agent/agent.h"
@@ -27,10 +28,6 @@ constexpr ddp::Duration kFarewellAfterFailure = std::chrono::seconds(1);
 
 std::string DoneKey(int rank) { return fmt::format("launch/done/{}", rank); }
 
-bool IsLoopback(const std::string& host) {
-  return host == "localhost" || host == "::1" || host.starts_with("127.");
-}
-
 // The store where the ranks of one job meet.
 class MeetingPoint {
  public:
@@ -38,7 +35,7 @@ class MeetingPoint {
       : identity_(identity) {
     if (identity.rank == 0 && !is_hosted) {
       server_.emplace(ddp::TcpStoreServerOptions{
-          .host = IsLoopback(identity.master_addr) ? identity.master_addr : "",
+          .host = ddp::IsLoopback(identity.master_addr) ? identity.master_addr : "",
           .port = identity.master_port});
     }
     store_ = std::make_shared<ddp::TcpStore>(identity.master_addr, identity.master_port,

@@ -3,7 +3,8 @@
 //   Learner learner(options, *datasets.train, *group);
 //   for (int64_t step = 1; step <= learner.total_steps(); ++step) double loss = learner.Step();
 //
-// The steady state of a step allocates nothing of its own and reads no clock.
+// The steady state of a step allocates nothing of its own, and reads a clock only to count
+// what it waits for: data and other ranks.
 #pragma once
 
 #include <cstdint>

@@ -27,20 +27,10 @@ void RequireNotNegative(const char* flag, double value) {
   Require(std::isfinite(value) && value >= 0, flag, value, "a finite number, at least 0");
 }
 
-// Calls `check` and puts the flag before what it throws.
-template <class Check>
-void Named(const char* flag, const std::string& value, Check check) {
-  try {
-    check();
-  } catch (const std::invalid_argument& e) {
-    throw std::invalid_argument(fmt::format("--{}={}: {}", flag, value, e.what()));
-  }
-}
-
 void ValidateModelAndData(const TrainOptions& options) {
-  Named("model", options.model, [&] { FindModel(options.model); });
-  Named("data", options.data.ToString(),
-        [&] { CheckGoTogether(FindModel(options.model), options.data); });
+  NamingFlag("model", options.model, [&] { FindModel(options.model); });
+  NamingFlag("data", options.data.ToString(),
+             [&] { CheckGoTogether(FindModel(options.model), options.data); });
   for (const int64_t width : options.hidden) RequireAtLeast(1, "hidden", width);
 }
 
@@ -58,7 +48,7 @@ void ValidateOptimizer(const TrainOptions& options) {
 }
 
 void ValidateDevice(const ops::Device& device) {
-  Named("device", device.ToString(), [&] {
+  NamingFlag("device", device.ToString(), [&] {
     ops::CheckAvailable(device);
     if (!device.is_cpu()) {
       throw std::invalid_argument("the trainer's models run on the cpu only so far; use cpu");

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -49,6 +50,16 @@ struct TrainOptions {
 // Throws std::invalid_argument for the first option that makes no sense: "--learning_rate=-1:
 // expected ...".
 void Validate(const TrainOptions& options);
+
+// Returns what `read` returns, and puts the flag before what it throws: "--model=mpl: unknown ...".
+template <class Read>
+auto NamingFlag(const char* flag, const std::string& value, Read read) {
+  try {
+    return read();
+  } catch (const std::invalid_argument& e) {
+    throw std::invalid_argument("--" + std::string(flag) + "=" + value + ": " + e.what());
+  }
+}
 
 const std::vector<std::string>& KnownOptimizers();
 // What Adam and AdamW take where nothing else is said, whatever the model.

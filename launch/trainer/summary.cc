@@ -22,12 +22,7 @@ namespace {
 }
 
 void WriteAndSync(const FileDescriptor& file, std::string_view text, const std::string& path) {
-  while (!text.empty()) {
-    const ssize_t written = write(file.get(), text.data(), text.size());
-    if (written < 0 && errno != EINTR) ThrowWriteError(path);
-    if (written > 0) text.remove_prefix(written);
-  }
-  if (fsync(file.get()) != 0) ThrowWriteError(path);
+  if (!WriteAll(file.get(), text) || fsync(file.get()) != 0) ThrowWriteError(path);
 }
 
 }  // namespace

@@ -92,7 +92,7 @@ class TrainingRun {
         learner_.total_steps(), options_.optimizer);
   }
 
-  // Every step passes here: one clock read, no text, no traffic.
+  // Every step passes here: one clock read of its own, no text, no traffic.
   void Count(int64_t step, double loss) {
     const Clock::time_point now = Clock::now();
     step_times_.Add(std::chrono::duration<double>(now - step_start_).count());

@@ -1,7 +1,6 @@
 #include "ddp/collectives/gloo/loop.h"
 
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -21,7 +20,7 @@ sigset_t OnlySigpipe() {
 
 }  // namespace
 
-LoopTicker::LoopTicker() : event_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
+LoopTicker::LoopTicker() : event_(OpenEvent()) {}
 
 void LoopTicker::Attach(gloo::transport::tcp::Device& device) {
   device.registerDescriptor(event_.get(), EPOLLIN, this);

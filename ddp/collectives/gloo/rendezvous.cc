@@ -53,10 +53,6 @@ std::string HostId() {
   return boot_id + " " + network;
 }
 
-bool IsLoopback(const std::string& address) {
-  return address.starts_with("127.") || address == "::1";
-}
-
 bool IsReachableFromOutside(const std::string& address) {
   return !address.empty() && !IsLoopback(address);
 }
