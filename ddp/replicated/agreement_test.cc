@@ -153,7 +153,7 @@ TEST(Rank0StateTest, ParametersAndBuffersOfEveryTypeAreRank0s) {
     const auto group = rank.Join();
     Bag bag;
     for (DType dtype : {DType::kFloat32, DType::kFloat64, DType::kBFloat16, DType::kFloat16}) {
-      bag.Add("p" + std::string(Name(dtype)), {2, 2}, dtype);
+      bag.Add(std::string("p").append(Name(dtype)), {2, 2}, dtype);
     }
     SetRequiresGrad(bag.last(), false);
     AddBuffersOfEveryType(bag);

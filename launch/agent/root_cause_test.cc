@@ -11,7 +11,7 @@ TimePoint At(int milliseconds) { return TimePoint(std::chrono::milliseconds(mill
 int Exit(int code) { return code << 8; }  // waitpid's encoding; a signal is its own number
 
 RankEnd Ended(int rank, int status, int ms) {
-  return {.rank = rank, .wait_status = status, .time = At(ms)};
+  return {.rank = rank, .wait_status = status, .time = At(ms), .report = std::nullopt};
 }
 RankEnd Threw(int rank, int ms, const std::string& reason, std::optional<int> lost_peer = {}) {
   RankEnd end = Ended(rank, Exit(1), ms + 5);
