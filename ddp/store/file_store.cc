@@ -98,7 +98,7 @@ FileStore::FileStore(const std::string& path, const FileStoreOptions& options)
     : Store(options.timeout),
       path_(path),
       file_(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666)) {
-  if (!file_.valid()) ThrowErrno("can't open");
+  if (!file_.is_open()) ThrowErrno("can't open");
   Start(options.run_id, DeadlineAfter(timeout()));
 }
 

@@ -64,7 +64,7 @@ FileDescriptor OpenSocket(const addrinfo& address) {
 // Returns 0 or an errno.
 int TryListen(const addrinfo& address, FileDescriptor* listener) {
   FileDescriptor fd = OpenSocket(address);
-  if (!fd.valid()) return errno;
+  if (!fd.is_open()) return errno;
   SetOption(fd.get(), SOL_SOCKET, SO_REUSEADDR, 1);
   if (address.ai_family == AF_INET6) SetOption(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, 0);
   if (bind(fd.get(), address.ai_addr, address.ai_addrlen) != 0) return errno;
@@ -87,7 +87,7 @@ bool IsConnectedToItself(int fd) {
 // Returns 0 or an errno.
 int TryConnect(const addrinfo& address, Deadline deadline, FileDescriptor* connection) {
   FileDescriptor fd = OpenSocket(address);
-  if (!fd.valid()) return errno;
+  if (!fd.is_open()) return errno;
   if (connect(fd.get(), address.ai_addr, address.ai_addrlen) != 0) {
     if (errno != EINPROGRESS) return errno;
     if (!WaitUntilReady(fd.get(), POLLOUT, deadline)) return ETIMEDOUT;
@@ -144,10 +144,6 @@ Name LocalName(int socket) {
 
 }  // namespace
 
-FileDescriptor::~FileDescriptor() {
-  if (fd_ >= 0) close(fd_);
-}
-
 FileDescriptor Listen(const std::string& host, int port) {
   FileDescriptor listener;
   int error = EADDRNOTAVAIL;
@@ -179,7 +175,7 @@ FileDescriptor AdoptListener(int fd) {
 
 FileDescriptor Accept(int listener) {
   FileDescriptor connection(accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
-  if (connection.valid()) SetOption(connection.get(), IPPROTO_TCP, TCP_NODELAY, 1);
+  if (connection.is_open()) SetOption(connection.get(), IPPROTO_TCP, TCP_NODELAY, 1);
   return connection;
 }
 
@@ -205,7 +201,7 @@ FileDescriptor ConnectPatiently(const std::string& host, int port, Deadline dead
 
 FileDescriptor OpenEvent() {
   FileDescriptor event(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!event.valid()) ThrowSystemError(errno, "can't make an event");
+  if (!event.is_open()) ThrowSystemError(errno, "can't make an event");
   return event;
 }
 

@@ -3,30 +3,11 @@
 #pragma once
 
 #include <string>
-#include <utility>
 
 #include "ddp/duration.h"
+#include "ddp/file_descriptor.h"
 
 namespace ddp {
-
-// Owns a file descriptor.
-class FileDescriptor {
- public:
-  FileDescriptor() = default;
-  explicit FileDescriptor(int fd) : fd_(fd) {}
-  FileDescriptor(FileDescriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  FileDescriptor& operator=(FileDescriptor&& other) noexcept {
-    std::swap(fd_, other.fd_);
-    return *this;
-  }
-  ~FileDescriptor();
-
-  int get() const { return fd_; }
-  bool valid() const { return fd_ >= 0; }
-
- private:
-  int fd_ = -1;
-};
 
 // A socket that listens on `port` (0: any free one) of `host` ("": all interfaces). A port that is
 // taken is a std::system_error that says so.
@@ -35,7 +16,7 @@ FileDescriptor Listen(const std::string& host, int port);
 // Makes an inherited listening socket like one of Listen's.
 FileDescriptor AdoptListener(int fd);
 
-// Accepts a connection; not valid() when there is none (or no longer).
+// Accepts a connection; not is_open() when there is none (or no longer).
 FileDescriptor Accept(int listener);
 
 // Connects to the first address of `host` that answers.

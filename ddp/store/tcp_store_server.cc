@@ -135,7 +135,7 @@ class TcpStoreServer::Impl {
   void AcceptAll() {
     for (;;) {
       FileDescriptor socket = Accept(listener_.get());
-      if (!socket.valid()) break;
+      if (!socket.is_open()) break;
       clients_.push_back(std::make_unique<Client>(std::move(socket)));
     }
     if (errno == EMFILE || errno == ENFILE) accept_after_ = DeadlineAfter(kAcceptPause);

@@ -27,10 +27,6 @@ FileDescriptor AboveStandardStreams(int fd) {
 
 }  // namespace
 
-FileDescriptor::~FileDescriptor() {
-  if (is_open()) close(fd_);
-}
-
 Pipe MakePipe() {
   int ends[2];
   CheckedCall(pipe2(ends, O_CLOEXEC), "pipe2");

@@ -1,30 +1,14 @@
-// FileDescriptor: owns a descriptor and closes it. What is opened here isn't for programs that are
-// started later (O_CLOEXEC).
+// Pipes and descriptors of the agent. What is opened here isn't for programs that are started later
+// (O_CLOEXEC).
 #pragma once
 
 #include <string_view>
-#include <utility>
+
+#include "ddp/file_descriptor.h"
 
 namespace launch {
 
-class FileDescriptor {
- public:
-  FileDescriptor() = default;
-  explicit FileDescriptor(int fd) : fd_(fd) {}
-  FileDescriptor(FileDescriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  FileDescriptor& operator=(FileDescriptor&& other) noexcept {
-    std::swap(fd_, other.fd_);
-    return *this;
-  }
-  ~FileDescriptor();
-
-  int get() const { return fd_; }
-  bool is_open() const { return fd_ >= 0; }
-  void Close() { *this = FileDescriptor(); }
-
- private:
-  int fd_ = -1;
-};
+using ddp::FileDescriptor;
 
 struct Pipe {
   FileDescriptor read_end, write_end;
