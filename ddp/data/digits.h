@@ -8,7 +8,7 @@
 // on (seed, split, i) alone, so it is the same on every rank. As with MNIST, an input is float32[1,
 // 28, 28], normalised (pixels.h), and a target an int64 scalar from 0 to 9.
 //
-// Nothing is kept: an example is drawn when it is asked for, in about 10 µs.
+// Nothing is kept: an example is drawn when it is asked for.
 #pragma once
 
 #include <cstdint>
