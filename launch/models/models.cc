@@ -49,7 +49,12 @@ std::unique_ptr<ops::nn::Module> MakeModel(const ModelInfo& info,
 }
 
 Loss LossOf(Task task) {
-  return task == Task::kRegression ? &ops::MseLoss : &ops::CrossEntropyLoss;
+  if (task == Task::kRegression) {
+    return [](const ops::Tensor& x, const ops::Tensor& target) { return ops::MseLoss(x, target); };
+  }
+  return [](const ops::Tensor& logits, const ops::Tensor& targets) {
+    return ops::CrossEntropyLoss(logits, targets);
+  };
 }
 
 }  // namespace launch

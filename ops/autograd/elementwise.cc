@@ -1,8 +1,8 @@
-// Elementwise functions.
+#include "ops/autograd/elementwise.h"
+
 #include <utility>
 
 #include "ops/autograd/checks.h"
-#include "ops/autograd/functions.h"
 #include "ops/autograd/kernels.h"
 #include "ops/autograd/node.h"
 
@@ -108,18 +108,6 @@ Tensor operator+(const Tensor& a, double value) {
   if (!NeedsTape({a})) return y;
   return Record("Add", std::move(y), {a},
                 [](const Tensor& dy, Node& node) { node.input(0)->Add(dy); });
-}
-
-Tensor Relu(const Tensor& x) {
-  RequireDefined("Relu", {x});
-  Tensor y = Tensor::Empty(x.shape(), x.options());
-  kernels::Relu(x, y);
-  if (!NeedsTape({x})) return y;
-  Tensor kept = y.Detach();
-  return Record("Relu", std::move(y), {x}, [y = std::move(kept)](const Tensor& dy, Node& node) {
-    const auto [place, accumulate] = node.input(0)->Target();
-    kernels::ReluBackward(y, dy, place, accumulate);
-  });
 }
 
 }  // namespace ops

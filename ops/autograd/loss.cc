@@ -1,17 +1,17 @@
-// Loss functions.
+#include "ops/autograd/loss.h"
+
 #include <fmt/format.h>
 
 #include <stdexcept>
 #include <utility>
 
 #include "ops/autograd/checks.h"
-#include "ops/autograd/functions.h"
 #include "ops/autograd/kernels.h"
 #include "ops/autograd/node.h"
 
 namespace ops {
 
-Tensor MseLoss(const Tensor& x, const Tensor& target) {
+Tensor MseLoss(const Tensor& x, const Tensor& target, Reduction) {
   RequireSameType("MseLoss", x, target);
   if (x.shape() != target.shape()) {
     throw std::invalid_argument(fmt::format("MseLoss: input {} and target {} differ in shape",
@@ -33,7 +33,7 @@ Tensor MseLoss(const Tensor& x, const Tensor& target) {
                 });
 }
 
-Tensor CrossEntropyLoss(const Tensor& logits, const Tensor& targets) {
+Tensor CrossEntropyLoss(const Tensor& logits, const Tensor& targets, const CrossEntropyOptions&) {
   RequireDefined("CrossEntropyLoss", {logits, targets});
   if (logits.shape().rank() != 2 || targets.dtype() != DType::kInt64 ||
       targets.shape() != Shape{logits.dim(0)} || targets.device() != logits.device()) {

@@ -1,4 +1,5 @@
-// Matrix products.
+#include "ops/autograd/matmul.h"
+
 #include <fmt/format.h>
 
 #include <array>
@@ -6,7 +7,6 @@
 #include <utility>
 
 #include "ops/autograd/checks.h"
-#include "ops/autograd/functions.h"
 #include "ops/autograd/kernels.h"
 #include "ops/autograd/node.h"
 

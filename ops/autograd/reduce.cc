@@ -1,4 +1,5 @@
-// Sums, and other shapes of the same elements.
+#include "ops/autograd/reduce.h"
+
 #include <fmt/format.h>
 
 #include <array>
@@ -6,7 +7,6 @@
 #include <utility>
 
 #include "ops/autograd/checks.h"
-#include "ops/autograd/functions.h"
 #include "ops/autograd/kernels.h"
 #include "ops/autograd/node.h"
 
@@ -55,7 +55,8 @@ Tensor Mean(const Tensor& x) {
   });
 }
 
-Tensor Sum(const Tensor& x, int dim) {
+Tensor Sum(const Tensor& x, std::initializer_list<int> dims, bool) {
+  int dim = *dims.begin();
   RequireDefined("Sum", {x});
   const int rank = x.shape().rank();
   if (dim < -rank || dim >= rank) {
@@ -70,15 +71,6 @@ Tensor Sum(const Tensor& x, int dim) {
   if (!NeedsTape({x})) return y;
   return Record("Sum", std::move(y), {x}, [as_one](const Tensor& dy, Node& node) {
     AddBroadcast(*node.input(0), dy.View(as_one));
-  });
-}
-
-Tensor Reshape(const Tensor& x, const Shape& shape) {
-  RequireDefined("Reshape", {x});
-  Tensor y = x.View(shape);
-  if (!NeedsTape({x})) return y;
-  return Record("Reshape", std::move(y), {x}, [](const Tensor& dy, Node& node) {
-    node.input(0)->Add(dy.View(node.input(0)->shape()));
   });
 }
 

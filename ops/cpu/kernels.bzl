@@ -49,3 +49,40 @@ def isa_kernels(name, deps = [], contract = False):
         visibility = ["//visibility:private"],
         deps = deps + [name + "_" + isa for isa in _ISA_COPTS],
     )
+
+def kernel_family(name, users, deps = [], kernel_deps = [], contract = False):
+    """An operation on tensors, NAME.h, over loops for each instruction set, with its test.
+
+    Args:
+      name: of the family: NAME.h and .cc, NAME_kernels.h and .cc, NAME_test.cc.
+      users: who may see NAME.h.
+      deps: of NAME.cc, beside what all need.
+      kernel_deps: of NAME_kernels.cc, beside kernel_element.h.
+      contract: see isa_kernels.
+    """
+    isa_kernels(
+        name = name + "_kernels",
+        contract = contract,
+        deps = [":kernel_element"] + kernel_deps,
+    )
+    native.cc_library(
+        name = name,
+        srcs = [name + ".cc"],
+        hdrs = [name + ".h"],
+        visibility = users,
+        deps = deps + [
+            ":isa",
+            ":thread_pool",
+            ":" + name + "_kernels",
+            "//ops/tensor",
+            "//third_party/fmt",
+        ],
+    )
+    native.cc_test(
+        name = name + "_test",
+        srcs = [name + "_test.cc"],
+        deps = [
+            ":" + name,
+            ":kernel_testing",
+        ],
+    )

@@ -1,63 +1,11 @@
-// Layers. Parameter names, shapes and initial distributions are PyTorch's.
+// All layers. Parameter names, shapes and initial distributions are PyTorch's.
 #pragma once
 
-#include <cstdint>
-#include <memory>
-#include <utility>
-#include <vector>
-
-#include "ops/nn/module.h"
-#include "ops/tensor/random.h"
-
-namespace ops::nn {
-
-struct LinearOptions {
-  bool bias = true;
-  DType dtype = DType::kFloat32;
-  Device device = Device::Cpu();
-  // Draws the initial values; null: Generator::ForThisThread().
-  Generator* generator = nullptr;
-};
-
-// y = x W^T + b: x [..., in_features] -> [..., out_features]; "weight" [out_features, in_features],
-// "bias" [out_features], both drawn from U(-1/sqrt(in), 1/sqrt(in)), the weight first. A wrong
-// input throws std::invalid_argument with the layer's path and both shapes.
-class Linear : public Module {
- public:
-  Linear(int64_t in_features, int64_t out_features, const LinearOptions& options = {});
-  Tensor Forward(const Tensor& x) override;
-
-  Tensor weight, bias;
-
- private:
-  [[noreturn]] void ThrowUnfit(const Tensor& x) const;
-};
-
-class Relu : public Module {
- public:
-  Tensor Forward(const Tensor& x) override;
-};
-
-// Modules one after the other, named "0", "1", ...; owns them.
-//
-//   nn::Sequential net;
-//   net.Add<nn::Linear>(784, 128);
-//   net.Add<nn::Relu>();
-class Sequential : public Module {
- public:
-  Tensor Forward(const Tensor& x) override;
-
-  template <class Layer, class... Args>
-  Layer& Add(Args&&... args) {
-    auto layer = std::make_unique<Layer>(std::forward<Args>(args)...);
-    Layer& added = *layer;
-    Append(std::move(layer));
-    return added;
-  }
-
- private:
-  void Append(std::unique_ptr<Module> layer);
-  std::vector<std::unique_ptr<Module>> layers_;
-};
-
-}  // namespace ops::nn
+#include "ops/nn/activations.h"
+#include "ops/nn/attention.h"
+#include "ops/nn/containers.h"
+#include "ops/nn/convolution.h"
+#include "ops/nn/embedding.h"
+#include "ops/nn/linear.h"
+#include "ops/nn/normalization.h"
+#include "ops/nn/pooling.h"

@@ -1,4 +1,4 @@
-#include "ops/nn/layers.h"
+#include "ops/nn/linear.h"
 
 #include <fmt/format.h>
 
@@ -6,7 +6,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "ops/autograd/functions.h"
+#include "ops/autograd/matmul.h"
 #include "ops/nn/init.h"
 
 namespace ops::nn {
@@ -50,19 +50,6 @@ void Linear::ThrowUnfit(const Tensor& x) const {
       fmt::format("Linear '{}': input {} doesn't fit weight {}: expected [..., {}]", Path(),
                   x.defined() && same_dtype ? x.shape().ToString() : x.Describe(),
                   same_dtype ? weight.shape().ToString() : weight.Describe(), weight.dim(1)));
-}
-
-Tensor Relu::Forward(const Tensor& x) { return ops::Relu(x); }
-
-Tensor Sequential::Forward(const Tensor& x) {
-  Tensor y = x;
-  for (const auto& layer : layers_) y = layer->Forward(y);
-  return y;
-}
-
-void Sequential::Append(std::unique_ptr<Module> layer) {
-  Register(std::to_string(layers_.size()), *layer);
-  layers_.push_back(std::move(layer));
 }
 
 }  // namespace ops::nn

@@ -1,5 +1,3 @@
-#include "ops/nn/layers.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -10,6 +8,7 @@
 
 #include "ops/autograd/functions.h"
 #include "ops/autograd/grad.h"
+#include "ops/nn/layers.h"
 #include "ops/nn/losses.h"
 
 namespace ops::nn {

@@ -1,0 +1,3 @@
+#include "ops/autograd/activations.h"
+
+#include <gtest/gtest.h>

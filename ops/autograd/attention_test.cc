@@ -1,0 +1,3 @@
+#include "ops/autograd/attention.h"
+
+#include <gtest/gtest.h>

@@ -1,0 +1,3 @@
+#include "ops/autograd/convolution.h"
+
+#include <gtest/gtest.h>

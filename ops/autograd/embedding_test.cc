@@ -1,0 +1,3 @@
+#include "ops/autograd/embedding.h"
+
+#include <gtest/gtest.h>

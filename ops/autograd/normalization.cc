@@ -1,0 +1,1 @@
+#include "ops/autograd/normalization.h"

@@ -1,0 +1,39 @@
+// Normalisation. Weights and biases may be undefined: then 1 and 0. Statistics of bfloat16 and
+// float16 tensors are calculated and kept in float32.
+#pragma once
+
+#include <cstdint>
+
+#include "ops/tensor/tensor.h"
+
+namespace ops {
+
+// (x - mean) / sqrt(variance + epsilon) weight + bias, with mean and biased variance over the
+// `num_dims` last dimensions; weight and bias have their shape. Ba et al. 2016.
+Tensor LayerNorm(const Tensor& x, int num_dims, const Tensor& weight, const Tensor& bias,
+                 double epsilon = 1e-5);
+
+// x / sqrt(mean(x^2) + epsilon) weight over the last dimension. Zhang and Sennrich 2019.
+Tensor RmsNorm(const Tensor& x, const Tensor& weight, double epsilon = 1e-6);
+
+// x [batch, channels, ...]: mean and variance of each example over each of `groups` groups of
+// channels; weight, bias [channels]. Wu and He 2018.
+Tensor GroupNorm(const Tensor& x, int64_t groups, const Tensor& weight, const Tensor& bias,
+                 double epsilon = 1e-5);
+
+// x [batch, channels, ...]: mean and variance of each channel over batch and the rest (training),
+// or the running ones. Ioffe and Szegedy 2015.
+struct BatchNormOptions {
+  bool training = true;
+  // running = (1 - momentum) running + momentum batch's; the variance that enters is the unbiased
+  // one, as in PyTorch. 1 / (number of batches) for a cumulative average.
+  double momentum = 0.1;
+  double epsilon = 1e-5;
+};
+// running_mean and running_var [channels] are read without `training` and updated with it, where
+// they are defined. Throws std::invalid_argument in training for fewer than 2 values a channel.
+Tensor BatchNorm(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                 const Tensor& running_mean, const Tensor& running_var,
+                 const BatchNormOptions& options = {});
+
+}  // namespace ops

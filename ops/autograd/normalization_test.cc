@@ -1,0 +1,3 @@
+#include "ops/autograd/normalization.h"
+
+#include <gtest/gtest.h>

@@ -1,0 +1,1 @@
+#include "ops/autograd/pooling.h"

@@ -1,0 +1,3 @@
+#include "ops/autograd/pooling.h"
+
+#include <gtest/gtest.h>

@@ -1,0 +1,3 @@
+#include "ops/autograd/rearrange.h"
+
+#include <gtest/gtest.h>

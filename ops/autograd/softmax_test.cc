@@ -1,0 +1,3 @@
+#include "ops/autograd/softmax.h"
+
+#include <gtest/gtest.h>

@@ -1,0 +1,1 @@
+#include "ops/cpu/activation_kernels.h"

@@ -1,0 +1,3 @@
+#include "ops/cpu/activation.h"
+
+#include <gtest/gtest.h>

@@ -1,0 +1,3 @@
+#include "ops/cpu/attention.h"
+
+#include <gtest/gtest.h>

@@ -1,0 +1,3 @@
+#include "ops/cpu/convolution.h"
+
+#include <gtest/gtest.h>

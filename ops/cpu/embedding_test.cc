@@ -1,0 +1,3 @@
+#include "ops/cpu/embedding.h"
+
+#include <gtest/gtest.h>

@@ -1,0 +1,3 @@
+#include "ops/cpu/normalization.h"
+
+#include <gtest/gtest.h>

@@ -1,0 +1,6 @@
+// Pooling on the CPU.
+#pragma once
+
+#include "ops/tensor/tensor.h"
+
+namespace ops::cpu {}

@@ -1,0 +1,1 @@
+#include "ops/cpu/pooling_kernels.h"

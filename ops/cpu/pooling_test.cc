@@ -1,0 +1,3 @@
+#include "ops/cpu/pooling.h"
+
+#include <gtest/gtest.h>

@@ -1,0 +1,6 @@
+// Copies of elements to other places on the CPU.
+#pragma once
+
+#include "ops/tensor/tensor.h"
+
+namespace ops::cpu {}

@@ -1,0 +1,1 @@
+#include "ops/cpu/rearrange_kernels.h"

@@ -1,0 +1,3 @@
+#include "ops/cpu/rearrange.h"
+
+#include <gtest/gtest.h>

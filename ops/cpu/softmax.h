@@ -1,0 +1,6 @@
+// Softmax on the CPU.
+#pragma once
+
+#include "ops/tensor/tensor.h"
+
+namespace ops::cpu {}

@@ -1,0 +1,3 @@
+#include "ops/cpu/softmax.h"
+
+#include <gtest/gtest.h>

@@ -1,0 +1,3 @@
+#include "ops/nn/activations.h"
+
+#include <gtest/gtest.h>

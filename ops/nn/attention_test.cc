@@ -1,0 +1,3 @@
+#include "ops/nn/attention.h"
+
+#include <gtest/gtest.h>

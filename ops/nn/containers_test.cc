@@ -1,0 +1,3 @@
+#include "ops/nn/containers.h"
+
+#include <gtest/gtest.h>

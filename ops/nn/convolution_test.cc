@@ -1,0 +1,3 @@
+#include "ops/nn/convolution.h"
+
+#include <gtest/gtest.h>

@@ -1,0 +1,3 @@
+#include "ops/nn/embedding.h"
+
+#include <gtest/gtest.h>

@@ -1,0 +1,1 @@
+#include "ops/nn/normalization.h"

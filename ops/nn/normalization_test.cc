@@ -1,0 +1,3 @@
+#include "ops/nn/normalization.h"
+
+#include <gtest/gtest.h>

@@ -1,0 +1,1 @@
+#include "ops/nn/pooling.h"

@@ -1,0 +1,3 @@
+#include "ops/nn/pooling.h"
+
+#include <gtest/gtest.h>
