@@ -15,7 +15,7 @@ Tensor Relu(const Tensor& x) {
   if (!NeedsTape({x})) return y;
   Tensor kept = y.Detach();
   return Record("Relu", std::move(y), {x}, [y = std::move(kept)](const Tensor& dy, Node& node) {
-    const auto [place, accumulate] = node.input(0)->Target();
+    const auto [place, accumulate] = node.input(0)->TargetOver(dy);
     kernels::ReluBackward(y, dy, place, accumulate);
   });
 }

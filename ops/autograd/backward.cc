@@ -117,7 +117,6 @@ void BackwardWalk::RunNode(Node& node) {
   node.listed_ = false;
   node.used_ = true;
   const Tensor gradient = std::move(node.gradient_);
-  node.gradient_shared_ = false;
   if (gradient.defined()) node.Run(gradient);
   for (auto& input : node.inputs_) {
     const std::shared_ptr<GradMeta> done = std::move(input);

@@ -55,6 +55,47 @@ TEST(BackwardTest, AddsUpOverAllUses) {
   EXPECT_THAT(Grad(x).ToVector<float>(), ElementsAre(36));
 }
 
+// The identity, whose way back doubles the gradient in the place that `target` gives.
+template <class Target>
+Tensor DoubleBackward(const Tensor& x, Target target) {
+  return Record("DoubleBackward", x.Clone(), {x}, [target](const Tensor& dy, Node& node) {
+    const auto [place, accumulate] = target(*node.input(0), dy);
+    for (int64_t i = 0; i < dy.num_elements(); ++i) {
+      const float before = accumulate ? place.template data<float>()[i] : 0;
+      place.template data<float>()[i] = before + 2 * dy.template data<float>()[i];
+    }
+  });
+}
+
+TEST(BackwardTest, AGradientThatNobodyElseNeedsIsOverwritten) {
+  const Tensor x = Leaf({1, 1});
+  const std::byte* arrived = nullptr;
+  const Tensor t = x * 1;
+  const Tensor y = Record("Look", t.Clone(), {t}, [&](const Tensor& dy, Node& node) {
+    arrived = dy.raw_data();
+    node.input(0)->Add(dy);
+  });
+  const std::byte* passed_on = nullptr;
+  const Tensor z = DoubleBackward(y, [&](GradMeta& input, const Tensor& dy) {
+    passed_on = dy.raw_data();
+    return input.TargetOver(dy);
+  });
+  Backward(z * 3, Leaf({1, 10}).Detach());
+  EXPECT_THAT(Grad(x).ToVector<float>(), ElementsAre(6, 60));
+  EXPECT_EQ(arrived, passed_on);
+}
+
+// In t + f(t) the gradient goes both to f's way back and to t itself.
+TEST(BackwardTest, AGradientThatIsNeededElsewhereIsNotOverwritten) {
+  const Tensor x = Leaf({1, 1});
+  const Tensor t = x * 1;
+  const auto over = [](GradMeta& input, const Tensor& dy) { return input.TargetOver(dy); };
+  const Tensor gradient = Tensor::FromVector<float>({1, 10}, {2});
+  Backward(t + DoubleBackward(t, over) + DoubleBackward(DoubleBackward(t, over), over), gradient);
+  EXPECT_THAT(Grad(x).ToVector<float>(), ElementsAre(7, 70));
+  EXPECT_THAT(gradient.ToVector<float>(), ElementsAre(1, 10));
+}
+
 // Gradients that pass through Add unchanged are shared, and must not be changed by what is added
 // to one of them later.
 TEST(BackwardTest, SharedGradientsAreNotChangedInPlace) {

@@ -18,6 +18,7 @@ class Leaf final : public GradMeta {
   void set_requires_grad(bool requires_grad) { requires_grad_ = requires_grad; }
 
   GradTarget Target() override;
+  GradTarget TargetOver(const Tensor&) override { return Target(); }
   void Add(const Tensor& gradient) override;
 
   // See grad.h.

@@ -69,21 +69,24 @@ GradTarget Node::Target() {
     gradient_ = Tensor::Empty(shape(), options());
     return {gradient_, false};
   }
-  if (gradient_shared_) gradient_ = gradient_.Clone();
-  gradient_shared_ = false;
+  if (!gradient_.IsSoleOwner()) gradient_ = gradient_.Clone();
   return {gradient_, true};
+}
+
+GradTarget Node::TargetOver(const Tensor& dy) {
+  if (gradient_.defined() || !dy.IsSoleOwner()) return Target();
+  gradient_ = dy;
+  return {gradient_, false};
 }
 
 void Node::Add(const Tensor& gradient) {
   if (!gradient_.defined()) {
     gradient_ = gradient;
-    gradient_shared_ = true;
     return;
   }
-  const Tensor sum = gradient_shared_ ? Tensor::Empty(shape(), options()) : gradient_;
+  const Tensor sum = gradient_.IsSoleOwner() ? gradient_ : Tensor::Empty(shape(), options());
   kernels::Binary(kernels::BinaryOp::kAdd, gradient_, gradient, sum);
   gradient_ = sum;
-  gradient_shared_ = false;
 }
 
 }  // namespace ops

@@ -8,14 +8,13 @@
 //     kernels::Relu(x, y);
 //     if (!NeedsTape({x})) return y;
 //     return Record("Relu", y, {x}, [y = Saved(y)](const Tensor& dy, Node& node) {
-//       if (GradMeta* dx = node.input(0)) {
-//         const auto [place, accumulate] = dx->Target();
-//         kernels::ReluBackward(y, dy, place, accumulate);
-//       }
+//       const auto [place, accumulate] = node.input(0)->TargetOver(dy);
+//       kernels::ReluBackward(y, dy, place, accumulate);
 //     });
 //   }
 //
-// Every input that requires a gradient gets its part exactly once, by Target() or by Add(). What a
+// Every input that requires a gradient gets its part exactly once, by Target(), TargetOver() or
+// Add(); node.input(i) is null for one that requires none. What a
 // closure keeps goes through Saved(), so that data doesn't hold the tape that made it, and is freed
 // as soon as the closure has run. Nodes have one output. Backward (grad.h) visits them in the
 // reverse order of their making, which is fixed, so sums of gradients have a fixed order.
@@ -30,6 +29,7 @@
 #include <utility>
 
 #include "absl/container/inlined_vector.h"
+#include "ops/tensor/small_blocks.h"
 #include "ops/tensor/tensor.h"
 
 namespace ops {
@@ -47,6 +47,9 @@ class GradMeta : public TensorMeta {
  public:
   // The place of the gradient, for a kernel to write into. The caller writes all of it.
   virtual GradTarget Target() = 0;
+  // The same for a kernel that may write its output over its input: where nobody else needs `dy`,
+  // of this gradient's shape, its memory is the place.
+  virtual GradTarget TargetOver(const Tensor& dy) = 0;
   // Adds a gradient that exists already. `gradient` must not be changed afterwards: where it comes
   // first, no copy is made.
   virtual void Add(const Tensor& gradient) = 0;
@@ -77,6 +80,7 @@ class Node : public GradMeta {
   GradMeta* input(int i) const { return inputs_[i].get(); }
 
   GradTarget Target() override;
+  GradTarget TargetOver(const Tensor& dy) override;
   void Add(const Tensor& gradient) override;
   Node* AsNode() override { return this; }
   bool requires_grad() const override { return true; }
@@ -92,10 +96,10 @@ class Node : public GradMeta {
 
   std::string_view name_;
   absl::InlinedVector<std::shared_ptr<GradMeta>, 3> inputs_;
-  uint64_t sequence_;             // counts the nodes that this thread has made
-  Tensor gradient_;               // the sum of what has arrived, while Backward runs
-  bool gradient_shared_ = false;  // somebody else uses its memory: not ours to change
-  bool listed_ = false;           // by the running Backward
+  uint64_t sequence_;    // counts the nodes that this thread has made
+  Tensor gradient_;      // the sum of what has arrived, while Backward runs; where its
+                         // memory has other owners, it isn't ours to change
+  bool listed_ = false;  // by the running Backward
   bool used_ = false;
 };
 
@@ -121,8 +125,8 @@ bool NeedsTape(InputList inputs);
 // called at most once.
 template <class Closure>
 Tensor Record(std::string_view name, Tensor output, InputList inputs, Closure backward) {
-  output.set_meta(
-      std::make_shared<ClosureNode<Closure>>(name, output, inputs, std::move(backward)));
+  output.set_meta(std::allocate_shared<ClosureNode<Closure>>(
+      SmallBlockAllocator<ClosureNode<Closure>>(), name, output, inputs, std::move(backward)));
   return output;
 }
 

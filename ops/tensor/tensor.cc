@@ -9,6 +9,7 @@
 
 #include "ops/tensor/block_cache.h"
 #include "ops/tensor/random.h"
+#include "ops/tensor/small_blocks.h"
 
 namespace ops {
 namespace {
@@ -17,11 +18,12 @@ namespace {
 struct SmallBlock {
   alignas(16) std::byte bytes[16];
 };
-constexpr int64_t kSmallBytes = 1024;
+constexpr int64_t kSmallBytes = kMaxSmallBytes - 64;  // the rest is for the counts
 
 Memory AllocateSmall(int64_t num_bytes) {
   const auto count = static_cast<size_t>(num_bytes + 15) / sizeof(SmallBlock);
-  auto blocks = std::make_shared_for_overwrite<SmallBlock[]>(count);
+  auto blocks =
+      std::allocate_shared_for_overwrite<SmallBlock[]>(SmallBlockAllocator<SmallBlock>(), count);
   auto* const first = reinterpret_cast<std::byte*>(blocks.get());
   return Memory(std::move(blocks), first);
 }
@@ -35,8 +37,10 @@ BlockCache& LargeBlocks() {
 }
 
 Memory AllocateLarge(int64_t num_bytes) {
-  return Memory(LargeBlocks().Allocate(num_bytes),
-                [num_bytes](std::byte* block) { LargeBlocks().Free(block, num_bytes); });
+  return Memory(
+      LargeBlocks().Allocate(num_bytes),
+      [num_bytes](std::byte* block) { LargeBlocks().Free(block, num_bytes); },
+      SmallBlockAllocator<std::byte>());
 }
 
 template <class To, class From>
@@ -80,7 +84,8 @@ Memory AllocateMemory(int64_t num_bytes, const Device& device) {
 
 Tensor Tensor::Wrap(Memory memory, const Shape& shape, const TensorOptions& options) {
   Tensor tensor;
-  tensor.impl_ = std::make_shared<Impl>(
+  tensor.impl_ = std::allocate_shared<Impl>(
+      SmallBlockAllocator<Impl>(),
       Impl{std::move(memory), shape, shape.num_elements(), options.dtype, options.device, nullptr});
   return tensor;
 }

@@ -33,8 +33,9 @@ class Generator;
 using Memory = std::shared_ptr<std::byte>;
 
 // `num_bytes` bytes, not initialised, aligned for vector loads. Throws std::invalid_argument for a
-// device that can't be used, std::bad_alloc when memory is short. Freed memory of more than 1 KiB
-// stays with the process, up to 256 MiB, for the next allocation of the size (block_cache.h).
+// device that can't be used, std::bad_alloc when memory is short. Freed memory stays with
+// the process for the next allocation of the size: small_blocks.h and, up to 256 MiB,
+// block_cache.h.
 Memory AllocateMemory(int64_t num_bytes, const Device& device = Device::Cpu());
 
 // What another room hangs on a tensor; ops/autograd keeps gradients here.
@@ -126,6 +127,8 @@ class Tensor {
   // "float32[64, 784]", with the device where it isn't the CPU: what error messages print.
   std::string Describe() const;
 
+  // True when nobody else refers to this tensor or to its memory: what it holds may be overwritten.
+  bool IsSoleOwner() const { return impl_.use_count() == 1 && impl_->memory.use_count() == 1; }
   // True for two handles of one tensor (not merely equal values).
   bool IsSameAs(const Tensor& other) const { return impl_ == other.impl_; }
 
