@@ -1,0 +1,60 @@
+// A training step after warm-up makes no heap allocation of ours.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "launch/models/catalog.h"
+#include "launch/models/models.h"
+#include "ops/autograd/functions.h"
+#include "ops/autograd/grad.h"
+#include "ops/cpu/thread_pool.h"
+#include "ops/optim/adam.h"
+#include "ops/optim/sgd.h"
+#include "tests/allocations/heap_calls.h"
+
+namespace allocations {
+namespace {
+
+using ops::Tensor;
+
+void ExpectNoneOfOurs(const std::function<void()>& step) {
+  for (int i = 0; i < 5; ++i) step();
+  const HeapCalls calls;
+  step();
+  step();
+  EXPECT_EQ(calls.ours(), 0) << calls.Describe();
+  if (calls.ours() == 0) fmt::print("inside libraries, two steps: {}\n", calls.Describe());
+}
+
+class Allocations : public testing::TestWithParam<int> {
+ protected:
+  ops::cpu::ThreadPool pool_{GetParam()};
+  ops::cpu::ScopedThreadPool use_pool_{&pool_};
+};
+
+TEST_P(Allocations, HeapCallsAreSeen) {
+  const HeapCalls calls;
+  const auto number = std::make_unique<int>(1);
+  const std::unique_ptr<void, decltype(&std::free)> block(std::malloc(10), &std::free);
+  EXPECT_EQ(calls.ours(), 2);
+}
+
+TEST_P(Allocations, Mlp) {
+  const auto model = launch::MakeModel(launch::FindModel("mlp"), {256, 256}, /*seed=*/0);
+  ops::optim::Sgd optimizer(model->Parameters(), {.learning_rate = 0.1, .momentum = 0.9});
+  const Tensor inputs = Tensor::Zeros({32, 784});
+  const Tensor targets = Tensor::Zeros({32}, {.dtype = ops::DType::kInt64});
+  ExpectNoneOfOurs([&] {
+    optimizer.ZeroGrad();
+    Backward(CrossEntropyLoss(model->Forward(inputs), targets));
+    optimizer.Step();
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Threads, Allocations, testing::Values(1, 2));
+
+}  // namespace
+}  // namespace allocations
