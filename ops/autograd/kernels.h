@@ -5,6 +5,7 @@
 #include "ops/cpu/activation.h"
 #include "ops/cpu/attention.h"
 #include "ops/cpu/convolution.h"
+#include "ops/cpu/convolution_weight_gradient.h"
 #include "ops/cpu/elementwise.h"
 #include "ops/cpu/embedding.h"
 #include "ops/cpu/loss.h"
