@@ -1,5 +1,5 @@
 // Sums for kernel sources: 16 partial sums in float64, whatever the instruction set, added up in a
-// fixed order at the end. For X_kernels.cc only, see kernel_element.h.
+// fixed order at the end; and maxima. For X_kernels.cc only, see kernel_element.h.
 #pragma once
 
 #include "ops/cpu/kernel_element.h"
@@ -56,6 +56,30 @@ template <class F>
   ForEach(rest, [&, begin](int64_t i) { values[i] = f(begin + i); });
   sums.Add(values, whole);
   return sums.Finish(values + whole, rest - whole);
+}
+
+// The largest of f(0) ... f(n - 1), -infinity of nothing; NaN is passed over.
+template <class C, class F>
+[[gnu::always_inline]] inline C LargestOf(int64_t n, F f) {
+  constexpr int64_t kBlock = 256;
+  constexpr int64_t kWidth = VectorOf<C>::kWidth;
+  const C nothing = -__builtin_huge_val();
+  alignas(kVectorBytes) C values[kBlock];
+  Vector<C> lanes = Vector<C>{} + nothing;
+  for (int64_t begin = 0; begin < n; begin += kBlock) {
+    const int64_t count = n - begin < kBlock ? n - begin : kBlock;
+    ForEach(count, [&, begin](int64_t i) { values[i] = f(begin + i); });
+    const int64_t whole = (count + kWidth - 1) / kWidth * kWidth;
+    for (int64_t i = count; i < whole; ++i) values[i] = nothing;
+    for (int64_t i = 0; i < whole; i += kWidth) {
+      Vector<C> next;
+      __builtin_memcpy(&next, values + i, sizeof(next));
+      lanes = next > lanes ? next : lanes;
+    }
+  }
+  C largest = nothing;
+  for (int64_t i = 0; i < kWidth; ++i) largest = lanes[i] > largest ? lanes[i] : largest;
+  return largest;
 }
 
 }  // namespace
