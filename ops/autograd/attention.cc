@@ -48,4 +48,22 @@ Tensor Attention(const Tensor& qkv, const AttentionOptions& options) {
       });
 }
 
+Tensor RotaryEmbedding(const Tensor& qkv, const RotaryOptions& options) {
+  const int64_t head_width = HeadWidth("RotaryEmbedding", qkv, options.num_heads);
+  if (head_width % 2 != 0) {
+    throw std::invalid_argument(
+        fmt::format("RotaryEmbedding: {} with {} heads has heads of {}, expected an even number",
+                    qkv.Describe(), options.num_heads, head_width));
+  }
+  const kernels::RotaryParameters parameters = {options.num_heads, options.base,
+                                                options.first_position};
+  Tensor y = Tensor::Empty(qkv.shape(), qkv.options());
+  kernels::RotaryEmbedding(qkv, y, parameters, /*inverse=*/false, /*accumulate=*/false);
+  if (!NeedsTape({qkv})) return y;
+  return Record("RotaryEmbedding", std::move(y), {qkv}, [parameters](const Tensor& dy, Node& node) {
+    const auto [place, accumulate] = node.input(0)->Target();
+    kernels::RotaryEmbedding(dy, place, parameters, /*inverse=*/true, accumulate);
+  });
+}
+
 }  // namespace ops

@@ -62,5 +62,36 @@ TEST(AttentionTest, RefusesOtherShapes) {
   EXPECT_THROW(refused(Tensor(), 2)(), std::invalid_argument);
 }
 
+TEST(RotaryEmbeddingTest, GradientsMatchDifferences) {
+  Generator generator(1);
+  const auto rotate = [](const std::vector<Tensor>& in) {
+    return RotaryEmbedding(in[0], {.num_heads = 2, .base = 100, .first_position = 3});
+  };
+  for (const Shape& shape : {Shape{1, 1, 12}, Shape{2, 5, 24}, Shape{2, 0, 12}}) {
+    const Tensor qkv = RandomLeaf(shape, generator);
+    EXPECT_TRUE(GradientsMatch(rotate, {qkv}));
+    EXPECT_TRUE(GradientsMatch(rotate, {qkv}, {.accumulate = true}));
+  }
+}
+
+// What the embedding is for: scores depend on the distance of positions alone.
+TEST(RotaryEmbeddingTest, AttentionIsTheSameWhereverTheSequenceBegins) {
+  Generator generator(1);
+  const Tensor qkv = Tensor::Randn({1, 9, 24}, generator, {.dtype = DType::kFloat64});
+  const auto attention = [&](int64_t first_position) {
+    const RotaryOptions options = {.num_heads = 2, .first_position = first_position};
+    return Attention(RotaryEmbedding(qkv, options), {.num_heads = 2}).ToVector<double>();
+  };
+  EXPECT_THAT(attention(1000), testing::Pointwise(testing::DoubleNear(1e-12), attention(0)));
+}
+
+TEST(RotaryEmbeddingTest, RefusesHeadsOfOddWidth) {
+  EXPECT_THAT(
+      [] {
+        RotaryEmbedding(Tensor::Zeros({1, 2, 18}), {.num_heads = 2});
+      },
+      ThrowsMessage<std::invalid_argument>(HasSubstr("heads of 3")));
+}
+
 }  // namespace
 }  // namespace ops

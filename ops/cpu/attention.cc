@@ -88,14 +88,10 @@ class BackwardPass {
 
   // One part a head: the sums belong to the thread that works on it.
   void RunWholeHeads() const {
-    ParallelFor(layout_.num_heads(), 1, [&](int64_t first, int64_t last) {
-      const Tensor scratch = Scratch(layout_, log_sums_.options());
-      const Tensor sums = Tensor::Empty({2 * sums_length_}, log_sums_.options());
-      for (int64_t head = first; head < last; ++head) {
-        sums.FillZero();
-        AddQueries(head, 0, layout_.time(), sums, 0, scratch);
-        StoreSums(head, sums, 0);
-      }
+    ParallelFor(layout_.num_heads(), 1, [&](int64_t head, int64_t) {
+      const Tensor sums = Tensor::Zeros({2 * sums_length_}, log_sums_.options());
+      AddQueries(head, 0, layout_.time(), sums, 0);
+      StoreSums(head, sums, 0);
     });
   }
 
@@ -104,19 +100,13 @@ class BackwardPass {
     const int64_t queries = CeilDiv(CeilDiv(layout_.time(), parts), panel) * panel;
     const int64_t num_heads = layout_.num_heads();
     const Tensor sums = Tensor::Zeros({num_heads * parts * 2 * sums_length_}, log_sums_.options());
-    ParallelFor(num_heads * parts, 1, [&](int64_t first, int64_t last) {
-      const Tensor scratch = Scratch(layout_, log_sums_.options());
-      for (int64_t piece = first; piece < last; ++piece) {
-        const int64_t begin = std::min(piece % parts * queries, layout_.time());
-        AddQueries(piece / parts, begin, std::min(begin + queries, layout_.time()), sums, piece,
-                   scratch);
-      }
+    ParallelFor(num_heads * parts, 1, [&](int64_t piece, int64_t) {
+      const int64_t begin = std::min(piece % parts * queries, layout_.time());
+      AddQueries(piece / parts, begin, std::min(begin + queries, layout_.time()), sums, piece);
     });
-    ParallelFor(num_heads, 1, [&](int64_t first, int64_t last) {
-      for (int64_t head = first; head < last; ++head) {
-        for (int64_t part = 1; part < parts; ++part) AddSums(sums, head * parts, part);
-        StoreSums(head, sums, head * parts);
-      }
+    ParallelFor(num_heads, 1, [&](int64_t head, int64_t) {
+      for (int64_t part = 1; part < parts; ++part) AddSums(sums, head * parts, part);
+      StoreSums(head, sums, head * parts);
     });
   }
 
@@ -128,8 +118,9 @@ class BackwardPass {
     return KeySums(sums, piece) + sums_length_ * SizeOf(sums.dtype());
   }
 
-  void AddQueries(int64_t head, int64_t begin, int64_t end, const Tensor& sums, int64_t piece,
-                  const Tensor& scratch) const {
+  void AddQueries(int64_t head, int64_t begin, int64_t end, const Tensor& sums,
+                  int64_t piece) const {
+    const Tensor scratch = Scratch(layout_, log_sums_.options());
     kernels_.backward(layout_.Head(qkv_, head), begin, end, layout_.Output(out_, head),
                       layout_.Output(dout_, head), layout_.width(),
                       layout_.LogSums(log_sums_, head), layout_.Gradient(dqkv_, head, accumulate_),
@@ -164,14 +155,12 @@ void AttentionForward(const Tensor& qkv, const Tensor& out, const Tensor& log_su
   const auto kernel = Kernels(qkv.dtype()).forward;
   const Layout layout(qkv, parameters);
   const int64_t pieces = CeilDiv(layout.time(), kQueriesPerPiece);
-  ParallelFor(layout.num_heads() * pieces, 1, [&](int64_t first, int64_t last) {
+  ParallelFor(layout.num_heads() * pieces, 1, [&](int64_t piece, int64_t) {
+    const int64_t head = piece / pieces, begin = piece % pieces * kQueriesPerPiece;
     const Tensor scratch = Scratch(layout, log_sums.options());
-    for (int64_t piece = first; piece < last; ++piece) {
-      const int64_t head = piece / pieces, begin = piece % pieces * kQueriesPerPiece;
-      kernel(layout.Head(qkv, head), begin, std::min(begin + kQueriesPerPiece, layout.time()),
-             layout.Output(out, head), layout.width(), layout.LogSums(log_sums, head),
-             scratch.raw_data());
-    }
+    kernel(layout.Head(qkv, head), begin, std::min(begin + kQueriesPerPiece, layout.time()),
+           layout.Output(out, head), layout.width(), layout.LogSums(log_sums, head),
+           scratch.raw_data());
   });
 }
 
