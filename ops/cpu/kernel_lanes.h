@@ -24,7 +24,7 @@ class LaneSums {
 
   // The sum of all lanes and of count < kLanes more values, by halves.
   [[gnu::always_inline]] inline double Finish(const double* values, int64_t count) const {
-    double lanes[kLanes];
+    alignas(kVectorBytes) double lanes[kLanes];
     __builtin_memcpy(lanes, sums_, sizeof(lanes));
     for (int64_t i = 0; i < count; ++i) lanes[i] += values[i];
     for (int half = kLanes / 2; half > 0; half /= 2) {
@@ -44,7 +44,7 @@ class LaneSums {
 template <class F>
 [[gnu::always_inline]] inline double SumOf(int64_t n, F f) {
   constexpr int64_t kBlock = 256;
-  double values[kBlock];
+  alignas(kVectorBytes) double values[kBlock];
   LaneSums sums;
   int64_t begin = 0;
   for (; n - begin >= kBlock; begin += kBlock) {
@@ -61,25 +61,28 @@ template <class F>
 // The largest of f(0) ... f(n - 1), -infinity of nothing; NaN is passed over.
 template <class C, class F>
 [[gnu::always_inline]] inline C LargestOf(int64_t n, F f) {
-  constexpr int64_t kBlock = 256;
   constexpr int64_t kWidth = VectorOf<C>::kWidth;
   const C nothing = -__builtin_huge_val();
-  alignas(kVectorBytes) C values[kBlock];
+  alignas(kVectorBytes) C values[kWidth], largest[kWidth];
   Vector<C> lanes = Vector<C>{} + nothing;
-  for (int64_t begin = 0; begin < n; begin += kBlock) {
-    const int64_t count = n - begin < kBlock ? n - begin : kBlock;
-    ForEach(count, [&, begin](int64_t i) { values[i] = f(begin + i); });
-    const int64_t whole = (count + kWidth - 1) / kWidth * kWidth;
-    for (int64_t i = count; i < whole; ++i) values[i] = nothing;
-    for (int64_t i = 0; i < whole; i += kWidth) {
-      Vector<C> next;
-      __builtin_memcpy(&next, values + i, sizeof(next));
-      lanes = next > lanes ? next : lanes;
+  int64_t begin = 0;
+  for (; n - begin >= kWidth; begin += kWidth) {
+    ForEach(kWidth, [&, begin](int64_t i) { values[i] = f(begin + i); });
+    Vector<C> next;
+    __builtin_memcpy(&next, values, sizeof(next));
+    lanes = next > lanes ? next : lanes;
+  }
+  __builtin_memcpy(largest, &lanes, sizeof(lanes));
+  for (int64_t i = 0; i < n - begin; ++i) {
+    const C value = f(begin + i);
+    largest[i] = value > largest[i] ? value : largest[i];
+  }
+  for (int64_t half = kWidth / 2; half > 0; half /= 2) {
+    for (int64_t i = 0; i < half; ++i) {
+      largest[i] = largest[i + half] > largest[i] ? largest[i + half] : largest[i];
     }
   }
-  C largest = nothing;
-  for (int64_t i = 0; i < kWidth; ++i) largest = lanes[i] > largest ? lanes[i] : largest;
-  return largest;
+  return largest[0];
 }
 
 }  // namespace

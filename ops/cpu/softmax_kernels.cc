@@ -8,6 +8,8 @@ namespace {
 
 // How a kind of softmax gets its values and gradients, from sums over the row or column.
 struct Plain {
+  // What was calculated for the sum needs but scaling, where it can be kept in y meanwhile.
+  static constexpr bool kIsScaledExponential = true;
   // `sum` is that of exp(x - largest): what Value needs to know of it.
   static double Normalizer(double sum) { return 1 / sum; }
   template <class C>
@@ -25,6 +27,7 @@ struct Plain {
 };
 
 struct Logarithm {
+  static constexpr bool kIsScaledExponential = false;
   static double Normalizer(double sum) { return __builtin_log(sum); }
   template <class C>
   static C Value(C above_largest, C normalizer) {
@@ -47,11 +50,18 @@ void RowsForward(const void* x, int64_t rows, int64_t length, void* y) {
   T* to = static_cast<T*>(y);
   for (int64_t row = 0; row < rows; ++row, from += length, to += length) {
     const C largest = LargestOf<C>(length, [=](int64_t i) { return Load(from[i]); });
-    const double sum =
-        SumOf(length, [=](int64_t i) -> double { return Exp(Load(from[i]) - largest); });
-    const C normalizer = static_cast<C>(Kind::Normalizer(sum));
-    ForEach(length,
-            [=](int64_t i) { to[i] = Round<T>(Kind::Value(Load(from[i]) - largest, normalizer)); });
+    const auto exponential = [=](int64_t i) { return Exp(Load(from[i]) - largest); };
+    if constexpr (Kind::kIsScaledExponential && std::is_same_v<T, C>) {
+      const double sum = SumOf(length, [=](int64_t i) -> double { return to[i] = exponential(i); });
+      const C normalizer = static_cast<C>(Kind::Normalizer(sum));
+      ForEach(length, [=](int64_t i) { to[i] *= normalizer; });
+    } else {
+      const double sum = SumOf(length, [=](int64_t i) -> double { return exponential(i); });
+      const C normalizer = static_cast<C>(Kind::Normalizer(sum));
+      ForEach(length, [=](int64_t i) {
+        to[i] = Round<T>(Kind::Value(Load(from[i]) - largest, normalizer));
+      });
+    }
   }
 }
 
