@@ -45,16 +45,17 @@ class Correlation {
     const int64_t items = plan_.num_blocks() * groups_;
     ParallelFor(items, ItemsPerChunk(items, out), [&](int64_t begin, int64_t end) {
       const Tensor planes = PlanesFor(plan_, source_.channels, compute_type_);
-      const Tensor sums = Tensor::Empty({kernels_.max_outputs, plan_.plane_elements() + kOverrun},
-                                        {.dtype = compute_type_});
+      const Tensor sums = Tensor::Empty(
+          {plan_.column_phases(), kernels_.max_outputs, plan_.plane_elements() + kOverrun},
+          {.dtype = compute_type_});
       for (int64_t item = begin; item < end; ++item) {
         const CorrelationBlock block = plan_.Block(item / groups_);
         const int64_t group = item % groups_;
         FillPlanes(plan_, block, x, group * source_.channels, source_.channels, planes);
-        for (int64_t phase = 0; phase < plan_.num_phases(); ++phase) {
+        for (int64_t row_phase = 0; row_phase < plan_.row_phases(); ++row_phase) {
           for (int64_t tile = 0; tile < num_tiles_; ++tile) {
-            Correlate(block, plan_.PhaseAt(phase), group, tile, planes, sums);
-            Place(block, plan_.PhaseAt(phase), group, tile, sums, bias, out, accumulate);
+            Correlate(block, row_phase, group, tile, planes, sums);
+            Place(block, row_phase, group, tile, sums, bias, out, accumulate);
           }
         }
       }
@@ -90,8 +91,10 @@ class Correlation {
     const int64_t per_tile = weight_.num_elements() / std::max<int64_t>(1, tiles);
     ParallelFor(tiles, 1 + kPackedPerChunk / (1 + per_tile), [&](int64_t begin, int64_t end) {
       for (int64_t item = begin; item < end; ++item) {
-        for (int64_t phase = 0; phase < plan_.num_phases(); ++phase) {
-          PackTile(plan_.PhaseAt(phase), item / num_tiles_, item % num_tiles_);
+        for (int64_t row = 0; row < plan_.row_phases(); ++row) {
+          for (int64_t column = 0; column < plan_.column_phases(); ++column) {
+            PackTile(plan_.PhaseAt(row, column), item / num_tiles_, item % num_tiles_);
+          }
         }
       }
     });
@@ -110,45 +113,49 @@ class Correlation {
                    .out = PackedWeightsOf(phase, group, tile)});
   }
 
-  void Correlate(const CorrelationBlock& block, const CorrelationPlan::Phase& phase, int64_t group,
-                 int64_t tile, const Tensor& planes, const Tensor& sums) const {
-    kernels_.correlate({.source = planes.raw_data(),
-                        .channels = source_.channels,
-                        .channel_stride = plan_.channel_elements(),
-                        .offsets = phase.offsets.data(),
-                        .taps = static_cast<int64_t>(phase.offsets.size()),
-                        .weights = PackedWeightsOf(phase, group, tile),
-                        .outputs = NumOutputs(tile),
-                        .positions = plan_.Positions(block),
-                        .sums = sums.raw_data(),
-                        .sums_stride = sums.dim(1)});
+  // All phases of columns of these rows: [phase][output][position].
+  void Correlate(const CorrelationBlock& block, int64_t row_phase, int64_t group, int64_t tile,
+                 const Tensor& planes, const Tensor& sums) const {
+    for (int64_t column_phase = 0; column_phase < plan_.column_phases(); ++column_phase) {
+      const CorrelationPlan::Phase phase = plan_.PhaseAt(row_phase, column_phase);
+      kernels_.correlate({.source = planes.raw_data(),
+                          .channels = source_.channels,
+                          .channel_stride = plan_.channel_elements(),
+                          .offsets = phase.offsets.data(),
+                          .taps = static_cast<int64_t>(phase.offsets.size()),
+                          .weights = PackedWeightsOf(phase, group, tile),
+                          .outputs = NumOutputs(tile),
+                          .positions = plan_.Positions(block),
+                          .sums = sums.raw_data() +
+                                  column_phase * sums.dim(1) * sums.dim(2) * SizeOf(compute_type_),
+                          .sums_stride = sums.dim(2)});
+    }
   }
 
-  void Place(const CorrelationBlock& block, const CorrelationPlan::Phase& phase, int64_t group,
-             int64_t tile, const Tensor& sums, const Tensor& bias, const Tensor& out,
-             bool accumulate) const {
-    const CorrelationAxis &height = plan_.height(), &width = plan_.width();
+  void Place(const CorrelationBlock& block, int64_t row_phase, int64_t group, int64_t tile,
+             const Tensor& sums, const Tensor& bias, const Tensor& out, bool accumulate) const {
+    const CorrelationAxis& height = plan_.height();
     const int64_t size = SizeOf(out.dtype());
     Placed placed = {
         .sums = nullptr,
         .pitch = plan_.pitch(),
-        .rows = std::min(block.num_rows, height.PhaseExtent(phase.row) - block.first_row),
-        .columns = width.PhaseExtent(phase.column),
+        .phases = plan_.column_phases(),
+        .phase_stride = sums.dim(1) * sums.dim(2),
+        .rows = std::min(block.num_rows, height.PhaseExtent(row_phase) - block.first_row),
+        .columns = out.dim(3),
         .bias = nullptr,
         .accumulate = accumulate,
         .out = nullptr,
-        .row_stride = height.destination_stride * out.dim(3),
-        .column_stride = width.destination_stride};
-    const int64_t row = block.first_row * height.destination_stride + phase.row;
+        .row_stride = height.destination_stride * out.dim(3)};
+    const int64_t row = block.first_row * height.destination_stride + row_phase;
     for (int64_t output = 0; output < NumOutputs(tile); ++output) {
       const int64_t channel = group * output_.channels + FirstOutput(tile) + output;
       if (bias.defined()) placed.bias = bias.raw_data() + channel * size;
       for (int64_t image = 0; image < block.num_images; ++image) {
         const int64_t matrix = (block.first_image + image) * out.dim(1) + channel;
-        const int64_t sum = output * sums.dim(1) + image * plan_.image_elements();
+        const int64_t sum = output * sums.dim(2) + image * plan_.image_elements();
         placed.sums = sums.raw_data() + sum * SizeOf(compute_type_);
-        placed.out =
-            out.raw_data() + ((matrix * out.dim(2) + row) * out.dim(3) + phase.column) * size;
+        placed.out = out.raw_data() + (matrix * out.dim(2) + row) * out.dim(3) * size;
         kernels_.place(placed);
       }
     }

@@ -13,25 +13,68 @@ constexpr int MaxVectors(int outputs) { return outputs == 1 ? 8 : outputs == 2 ?
 // The part of the weights that stays in the L1 cache while it meets all positions.
 constexpr int64_t kWeightBytes = 16384;
 
+// A part of a register: kWidth elements.
+template <class C, int kWidth>
+struct PartOf {
+  typedef C Type __attribute__((vector_size(kWidth * sizeof(C)), aligned(alignof(C)), may_alias));
+};
+
+// f(part, i) for parts that cover [0, n), the last two of which may overlap: f must write what
+// doesn't depend on what it has written.
+template <class C, int kWidth = VectorOf<C>::kWidth, class F>
+[[gnu::always_inline]] inline void Cover(int64_t n, F f) {
+  using Part = typename PartOf<C, kWidth>::Type;
+  if (n >= kWidth) {
+    int64_t i = 0;
+    for (; i + kWidth <= n; i += kWidth) f(Part{}, i);
+    if (i < n) f(Part{}, n - kWidth);
+  } else if constexpr (kWidth > 1) {
+    Cover<C, kWidth / 2>(n, f);
+  }
+}
+
+template <class T, int kStride>
+[[gnu::always_inline]] inline void PadRow(const T* from, int64_t stride, Compute<T>* to,
+                                          int64_t n) {
+  if constexpr (kStride == 1 && std::is_same_v<T, Compute<T>>) {
+    Cover<T>(n, [=]<class Part>(Part, int64_t i) {
+      *reinterpret_cast<Part*>(to + i) = *reinterpret_cast<const Part*>(from + i);
+    });
+  } else {
+    ForEach(n, [=](int64_t i) { to[i] = Load(from[i * (kStride > 0 ? kStride : stride)]); });
+  }
+}
+
+template <class C>
+[[gnu::always_inline]] inline void Zero(C* out, int64_t n) {
+  Cover<C>(n, [=]<class Part>(Part zero, int64_t i) { *reinterpret_cast<Part*>(out + i) = zero; });
+}
+
+template <class T, int kStride>
+void PadRows(const Padded& p) {
+  auto* out = static_cast<Compute<T>*>(p.out);
+  const T* from = static_cast<const T*>(p.from);
+  Zero(out, p.first_row * p.columns);
+  out += p.first_row * p.columns;
+  for (int64_t row = p.first_row; row < p.end_row; ++row) {
+    Zero(out, p.first_column);
+    PadRow<T, kStride>(from, p.column_stride, out + p.first_column, p.end_column - p.first_column);
+    Zero(out + p.end_column, p.columns - p.end_column);
+    out += p.columns;
+    from += p.row_stride;
+  }
+  Zero(out, (p.rows - p.end_row) * p.columns);
+}
+
 template <class T>
 void Pad(const Padded& p) {
-  using C = Compute<T>;
-  for (int64_t row = 0; row < p.rows; ++row) {
-    C* const out = static_cast<C*>(p.out) + row * p.columns;
-    const bool inside = row >= p.first_row && row < p.end_row && p.first_column < p.end_column;
-    const int64_t begin = inside ? p.first_column : p.columns;
-    const int64_t end = inside ? p.end_column : p.columns;
-    for (int64_t j = 0; j < begin; ++j) out[j] = 0;
-    for (int64_t j = end; j < p.columns; ++j) out[j] = 0;
-    if (!inside) continue;
-    const T* const from = static_cast<const T*>(p.from) + (row - p.first_row) * p.row_stride;
-    C* const to = out + begin;
-    if (p.column_stride == 1) {
-      ForEach(end - begin, [=](int64_t j) { to[j] = Load(from[j]); });
-    } else {
-      const int64_t stride = p.column_stride;
-      ForEach(end - begin, [=](int64_t j) { to[j] = Load(from[j * stride]); });
-    }
+  switch (p.column_stride) {
+    case 1:
+      return PadRows<T, 1>(p);
+    case 2:
+      return PadRows<T, 2>(p);
+    default:
+      return PadRows<T, 0>(p);
   }
 }
 
@@ -116,12 +159,13 @@ template <class C, int kOutputs>
 void CorrelateOutputs(const CorrelationTile& tile) {
   const int64_t bytes = tile.taps * kOutputs * static_cast<int64_t>(sizeof(C));
   const int64_t step = bytes > 0 && bytes < kWeightBytes ? kWeightBytes / bytes : 1;
+  const int64_t channels = tile.taps > 0 ? tile.channels : 0;
   int64_t begin = 0;
-  do {  // once even without channels: sums of nothing are zero
-    const int64_t end = begin + step < tile.channels ? begin + step : tile.channels;
+  do {  // once even for nothing: its sums are zero
+    const int64_t end = begin + step < channels ? begin + step : channels;
     CorrelateChannels<C, kOutputs>(tile, begin, end);
     begin = end;
-  } while (begin < tile.channels);
+  } while (begin < channels);
 }
 
 template <class C>
@@ -141,28 +185,63 @@ void CorrelateAll(const CorrelationTile& tile) {
 }
 
 template <class T, bool kAccumulate>
-[[gnu::always_inline]] inline void PlaceRow(const Compute<T>* sums, Compute<T> bias, T* out,
-                                            int64_t stride, int64_t n) {
-  ForEach(n, [=](int64_t j) {
-    const Compute<T> value = sums[j] + bias;
-    out[j * stride] = Round<T>(kAccumulate ? Load(out[j * stride]) + value : value);
-  });
+[[gnu::always_inline]] inline void PlaceOne(Compute<T> value, T* out) {
+  *out = Round<T>(kAccumulate ? Load(*out) + value : value);
+}
+
+// A row whose columns all have one phase.
+template <class T, bool kAccumulate>
+[[gnu::always_inline]] inline void PlaceWhole(const Compute<T>* sums, Compute<T> bias, T* out,
+                                              int64_t n) {
+  if constexpr (!kAccumulate && std::is_same_v<T, Compute<T>>) {
+    Cover<T>(n, [=]<class Part>(Part, int64_t i) {
+      *reinterpret_cast<Part*>(out + i) = *reinterpret_cast<const Part*>(sums + i) + bias;
+    });
+  } else {
+    ForEach(n, [=](int64_t i) { PlaceOne<T, kAccumulate>(sums[i] + bias, out + i); });
+  }
+}
+
+// A row whose columns have phases by turns.
+template <class T, bool kAccumulate>
+void PlaceByTurns(const Placed& p, const Compute<T>* sums, Compute<T> bias, T* out) {
+  if (p.phases == 2) {
+    const auto* const odd = sums + p.phase_stride;
+    ForEach(p.columns / 2, [=](int64_t i) {
+      PlaceOne<T, kAccumulate>(sums[i] + bias, out + 2 * i);
+      PlaceOne<T, kAccumulate>(odd[i] + bias, out + 2 * i + 1);
+    });
+    const int64_t last = p.columns - 1;
+    if (last % 2 == 0) PlaceOne<T, kAccumulate>(sums[last / 2] + bias, out + last);
+    return;
+  }
+  for (int64_t phase = 0; phase < p.phases; ++phase, sums += p.phase_stride) {
+    for (int64_t column = phase, i = 0; column < p.columns; column += p.phases, ++i) {
+      PlaceOne<T, kAccumulate>(sums[i] + bias, out + column);
+    }
+  }
+}
+
+template <class T, bool kAccumulate>
+void PlaceRows(const Placed& p) {
+  const Compute<T> bias = p.bias != nullptr ? Load(*static_cast<const T*>(p.bias)) : 0;
+  for (int64_t row = 0; row < p.rows; ++row) {
+    const auto* const sums = static_cast<const Compute<T>*>(p.sums) + row * p.pitch;
+    T* const out = static_cast<T*>(p.out) + row * p.row_stride;
+    if (p.phases == 1) {
+      PlaceWhole<T, kAccumulate>(sums, bias, out, p.columns);
+    } else {
+      PlaceByTurns<T, kAccumulate>(p, sums, bias, out);
+    }
+  }
 }
 
 template <class T>
 void Place(const Placed& p) {
-  using C = Compute<T>;
-  const C bias = p.bias != nullptr ? Load(*static_cast<const T*>(p.bias)) : 0;
-  for (int64_t row = 0; row < p.rows; ++row) {
-    const C* const sums = static_cast<const C*>(p.sums) + row * p.pitch;
-    T* const out = static_cast<T*>(p.out) + row * p.row_stride;
-    if (p.accumulate) {
-      PlaceRow<T, true>(sums, bias, out, p.column_stride, p.columns);
-    } else if (p.column_stride == 1) {
-      PlaceRow<T, false>(sums, bias, out, 1, p.columns);
-    } else {
-      PlaceRow<T, false>(sums, bias, out, p.column_stride, p.columns);
-    }
+  if (p.accumulate) {
+    PlaceRows<T, true>(p);
+  } else {
+    PlaceRows<T, false>(p);
   }
 }
 

@@ -40,15 +40,17 @@ struct CorrelationTile {
 };
 inline constexpr int64_t kOverrun = 16;
 
-// out[row, column] (+)= sums[row, column] + bias.
+// out[row, column] (+)= sums[phase of the column][row, column / phases] + bias, where the phase of
+// a column is the column modulo `phases`.
 struct Placed {
   const void* sums;
   int64_t pitch;
+  int64_t phases, phase_stride;
   int64_t rows, columns;
   const void* bias;  // one element of the dtype, or null
   bool accumulate;
   void* out;
-  int64_t row_stride, column_stride;
+  int64_t row_stride;
 };
 
 struct ConvolutionKernels {

@@ -94,20 +94,24 @@ void CorrelationPlan::PlanBlocks(int64_t channels, int64_t block_elements, int64
 }
 
 void CorrelationPlan::ListTaps() {
-  for (int64_t index = 0; index < num_phases(); ++index) {
-    const int64_t row = index / width_.destination_stride;
-    const int64_t column = index % width_.destination_stride;
-    for (const CorrelationAxis::Tap& h : height_.taps) {
-      if (h.phase != row) continue;
-      for (const CorrelationAxis::Tap& w : width_.taps) {
-        if (w.phase != column) continue;
-        const int64_t plane = h.plane * width_.num_planes() + w.plane;
-        offsets_.push_back(plane * plane_elements() + h.shift * pitch_ + w.shift);
-        kernel_indices_.push_back(h.kernel_index * static_cast<int64_t>(width_.taps.size()) +
-                                  w.kernel_index);
-      }
+  for (int64_t row = 0; row < row_phases(); ++row) {
+    for (int64_t column = 0; column < column_phases(); ++column) {
+      ListTapsOf(row, column);
+      phase_ends_.push_back(static_cast<int64_t>(offsets_.size()));
     }
-    phase_ends_.push_back(static_cast<int64_t>(offsets_.size()));
+  }
+}
+
+void CorrelationPlan::ListTapsOf(int64_t row_phase, int64_t column_phase) {
+  const auto kernel_width = static_cast<int64_t>(width_.taps.size());
+  for (const CorrelationAxis::Tap& row : height_.taps) {
+    if (row.phase != row_phase) continue;
+    for (const CorrelationAxis::Tap& column : width_.taps) {
+      if (column.phase != column_phase) continue;
+      const int64_t plane = row.plane * width_.num_planes() + column.plane;
+      offsets_.push_back(plane * plane_elements() + row.shift * pitch_ + column.shift);
+      kernel_indices_.push_back(row.kernel_index * kernel_width + column.kernel_index);
+    }
   }
 }
 
@@ -118,12 +122,11 @@ CorrelationBlock CorrelationPlan::Block(int64_t index) const {
           std::min(rows_per_block_, rows_ - first_row)};
 }
 
-CorrelationPlan::Phase CorrelationPlan::PhaseAt(int64_t index) const {
+CorrelationPlan::Phase CorrelationPlan::PhaseAt(int64_t row_phase, int64_t column_phase) const {
+  const int64_t index = row_phase * column_phases() + column_phase;
   const int64_t begin = index == 0 ? 0 : phase_ends_[index - 1];
   const auto count = static_cast<size_t>(phase_ends_[index] - begin);
-  return {.row = index / width_.destination_stride,
-          .column = index % width_.destination_stride,
-          .offsets = {offsets_.data() + begin, count},
+  return {.offsets = {offsets_.data() + begin, count},
           .kernel_indices = {kernel_indices_.data() + begin, count},
           .first_tap = begin};
 }

@@ -77,16 +77,15 @@ class CorrelationPlan {
            width_.PhaseExtent(0);
   }
 
-  // A phase of the destination, rows and columns of one residue each, in the order of `row` and
-  // `column`. Its taps: where they read from, relative to the position they write, and which
-  // element of the kernel [kh, kw] they multiply with.
+  // A phase of the destination's rows and columns, and its taps: where they read from, relative to
+  // the position they write, and which element of the kernel [kh, kw] they multiply with.
   struct Phase {
-    int64_t row, column;
     std::span<const int64_t> offsets, kernel_indices;
     int64_t first_tap;  // counts the taps of the phases before
   };
-  int64_t num_phases() const { return height_.destination_stride * width_.destination_stride; }
-  Phase PhaseAt(int64_t index) const;
+  int64_t row_phases() const { return height_.destination_stride; }
+  int64_t column_phases() const { return width_.destination_stride; }
+  Phase PhaseAt(int64_t row_phase, int64_t column_phase) const;
 
   const CorrelationAxis& height() const { return height_; }
   const CorrelationAxis& width() const { return width_; }
@@ -94,6 +93,7 @@ class CorrelationPlan {
  private:
   void PlanBlocks(int64_t channels, int64_t block_elements, int64_t min_blocks);
   void ListTaps();
+  void ListTapsOf(int64_t row_phase, int64_t column_phase);
 
   CorrelationAxis height_, width_;
   int64_t batch_;

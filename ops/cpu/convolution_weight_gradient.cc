@@ -124,7 +124,7 @@ class WeightGradient {
                .channels = end - begin,
                .channel_stride = plan_.channel_elements(),
                .pitch = plan_.pitch(),
-               .offsets = plan_.PhaseAt(0).offsets.data(),
+               .offsets = plan_.PhaseAt(0, 0).offsets.data(),
                .taps = shape_.kernel_elements(),
                .sums = SumsOf(part, group, lane, begin)});
         }

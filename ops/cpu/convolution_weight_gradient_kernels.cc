@@ -78,14 +78,23 @@ void Turn(const TurnedGradient& t) {
   }
 }
 
+template <class C>
+[[gnu::always_inline]] inline Vector<C> VectorAt(const C* values) {
+  Vector<C> vector;
+  __builtin_memcpy(&vector, values, sizeof(vector));
+  return vector;
+}
+
 // kTaps taps, which read the source at these offsets, for kVectors vectors of outputs.
 template <class C, int kVectors, int kTaps>
 void AddTile(const WeightProducts& p, const int64_t* offsets, C* out) {
   constexpr int kWidth = VectorOf<C>::kWidth;
   Vector<C> sums[kTaps][kVectors];
 #pragma GCC unroll 16
-  for (int t = 0; t < kTaps; ++t)
-    __builtin_memcpy(sums[t], out + t * kVectors * kWidth, sizeof(sums[t]));
+  for (int t = 0; t < kTaps; ++t) {
+#pragma GCC unroll 2
+    for (int v = 0; v < kVectors; ++v) sums[t][v] = VectorAt(out + (t * kVectors + v) * kWidth);
+  }
   const C* gradient = static_cast<const C*>(p.gradient);
   for (int64_t row = 0; row < p.rows; ++row) {
     const C* source[kTaps];
@@ -94,18 +103,21 @@ void AddTile(const WeightProducts& p, const int64_t* offsets, C* out) {
       source[t] = static_cast<const C*>(p.source) + row * p.pitch + offsets[t];
     }
     for (int64_t column = 0; column < p.columns; ++column, gradient += kVectors * kWidth) {
-      Vector<C> arriving[kVectors];
-      __builtin_memcpy(arriving, gradient, sizeof(arriving));
-#pragma GCC unroll 16
-      for (int t = 0; t < kTaps; ++t) {
 #pragma GCC unroll 2
-        for (int v = 0; v < kVectors; ++v) sums[t][v] += source[t][column] * arriving[v];
+      for (int v = 0; v < kVectors; ++v) {
+        const Vector<C> arriving = VectorAt(gradient + v * kWidth);
+#pragma GCC unroll 16
+        for (int t = 0; t < kTaps; ++t) sums[t][v] += source[t][column] * arriving;
       }
     }
   }
 #pragma GCC unroll 16
-  for (int t = 0; t < kTaps; ++t)
-    __builtin_memcpy(out + t * kVectors * kWidth, sums[t], sizeof(sums[t]));
+  for (int t = 0; t < kTaps; ++t) {
+#pragma GCC unroll 2
+    for (int v = 0; v < kVectors; ++v) {
+      __builtin_memcpy(out + (t * kVectors + v) * kWidth, &sums[t][v], sizeof(sums[t][v]));
+    }
+  }
 }
 
 template <class C, int kVectors>
