@@ -5,6 +5,7 @@
 #include "ops/cpu/activation.h"
 #include "ops/cpu/attention.h"
 #include "ops/cpu/convolution.h"
+#include "ops/cpu/convolution_weight_gradient.h"
 #include "ops/cpu/elementwise.h"
 #include "ops/cpu/embedding.h"
 #include "ops/cpu/loss.h"
@@ -13,6 +14,7 @@
 #include "ops/cpu/pooling.h"
 #include "ops/cpu/rearrange.h"
 #include "ops/cpu/reduce.h"
+#include "ops/cpu/rotary.h"
 #include "ops/cpu/softmax.h"
 
 namespace ops {

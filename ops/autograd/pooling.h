@@ -11,13 +11,13 @@
 namespace ops {
 
 struct Pool2dOptions {
-  std::optional<Extent2> stride;  // the kernel's extent where not given
-  Extent2 padding = 0;            // at most half the kernel
-  bool ceil_mode = false;         // a last window may reach beyond the (padded) edge
+  std::optional<Extent2> stride = {};  // the kernel's extent where not given
+  Extent2 padding = 0;                 // at most half the kernel
+  bool ceil_mode = false;              // a last window may reach beyond the (padded) edge
 };
 
-// The largest of each window; padding counts as -infinity. NaN counts as the largest; of equals the
-// first gets the gradient.
+// The largest of each window; padding counts as -infinity. NaN counts as the largest. The gradient
+// goes to the first of equals, to the last of NaNs.
 Tensor MaxPool2d(const Tensor& x, Extent2 kernel, const Pool2dOptions& options = {});
 // The mean of each window. With `count_padding` (PyTorch's default) zeros of the padding count.
 Tensor AvgPool2d(const Tensor& x, Extent2 kernel, const Pool2dOptions& options = {},
@@ -29,7 +29,7 @@ Tensor AdaptiveAvgPool2d(const Tensor& x, Extent2 output);
 Tensor AdaptiveMaxPool2d(const Tensor& x, Extent2 output);
 
 struct Pool1dOptions {
-  std::optional<int64_t> stride;
+  std::optional<int64_t> stride = {};
   int64_t padding = 0;
   bool ceil_mode = false;
 };

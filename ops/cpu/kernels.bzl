@@ -50,7 +50,7 @@ def isa_kernels(name, deps = [], contract = False):
         deps = deps + [name + "_" + isa for isa in _ISA_COPTS],
     )
 
-def kernel_family(name, users, deps = [], kernel_deps = [], contract = False):
+def kernel_family(name, users, deps = [], kernel_deps = [], test_deps = [], contract = False):
     """An operation on tensors, NAME.h, over loops for each instruction set, with its test.
 
     Args:
@@ -58,6 +58,7 @@ def kernel_family(name, users, deps = [], kernel_deps = [], contract = False):
       users: who may see NAME.h.
       deps: of NAME.cc, beside what all need.
       kernel_deps: of NAME_kernels.cc, beside kernel_element.h.
+      test_deps: of NAME_test.cc, beside kernel_testing.h.
       contract: see isa_kernels.
     """
     isa_kernels(
@@ -84,5 +85,5 @@ def kernel_family(name, users, deps = [], kernel_deps = [], contract = False):
         deps = [
             ":" + name,
             ":kernel_testing",
-        ],
+        ] + test_deps,
     )

@@ -253,8 +253,8 @@ void Mse(benchmark::State& state) {
   const Tensor x = Random(ShapeOf(state)), target = Random(ShapeOf(state)), dx = x.Clone();
   const Tensor loss = Tensor::Scalar(0), dloss = Tensor::Scalar(1);
   for (auto _ : state) {
-    MseForward(x, target, loss);
-    MseBackward(x, target, dloss, dx, false);
+    ElementLossForward(ElementLoss::kSquared, x, target, loss, 1);
+    ElementLossBackward(ElementLoss::kSquared, x, target, dloss, 1, dx, false);
   }
   ReportBytes(state, 5 * x.num_bytes());
 }
@@ -265,8 +265,8 @@ void CrossEntropy(benchmark::State& state) {
   const Tensor loss = Tensor::Scalar(0), dloss = Tensor::Scalar(1);
   const Tensor normalizer = Random({state.range(0)});
   for (auto _ : state) {
-    CrossEntropyForward(logits, targets, loss, normalizer);
-    CrossEntropyBackward(logits, targets, normalizer, dloss, dlogits, false);
+    CrossEntropyForward(logits, targets, loss, normalizer, 1);
+    CrossEntropyBackward(logits, targets, normalizer, dloss, 1, dlogits, false);
   }
   ReportBytes(state, 3 * logits.num_bytes());
 }
