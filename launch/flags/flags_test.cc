@@ -1,4 +1,5 @@
 #include "launch/flags/flags.h"
+#include "launch/flags/parser.h"
 
 #include <absl/flags/reflection.h>
 #include <gmock/gmock.h>
@@ -101,10 +102,10 @@ TEST_F(Flags, PathsStartWhereTheUserTyped) {
   const TrainOptions options =
       Parse({"--data=mnist:data/mnist", "--summary_json=../s.json", "--losses=/tmp/l"}, under_bazel)
           .train;
-  EXPECT_EQ(options.data.directory, "/home/ada/data/mnist");
+  EXPECT_EQ(options.data.path, "/home/ada/data/mnist");
   EXPECT_EQ(options.summary_json, "/home/s.json");
   EXPECT_EQ(options.losses, "/tmp/l");
-  EXPECT_EQ(Parse({"--data=mnist:data"}).train.data.directory, "data");
+  EXPECT_EQ(Parse({"--data=mnist:data"}).train.data.path, "data");
 }
 
 struct BadCase {

@@ -78,7 +78,7 @@ TEST(TrainOptions, SharedOptionsTellRunsApart) {
   TrainOptions one, other;
   EXPECT_EQ(SharedOptions(one), SharedOptions(other));
   other.threads = 2;
-  other.data.directory = "/elsewhere";
+  other.data.path = "/elsewhere";
   EXPECT_EQ(SharedOptions(one), SharedOptions(other));
   other.learning_rate = 0.02;
   EXPECT_NE(SharedOptions(one), SharedOptions(other));
