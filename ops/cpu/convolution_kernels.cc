@@ -52,18 +52,15 @@ template <class C>
 
 template <class T, int kStride>
 void PadRows(const Padded& p) {
-  auto* out = static_cast<Compute<T>*>(p.out);
-  const T* from = static_cast<const T*>(p.from);
-  Zero(out, p.first_row * p.columns);
-  out += p.first_row * p.columns;
-  for (int64_t row = p.first_row; row < p.end_row; ++row) {
-    Zero(out, p.first_column);
-    PadRow<T, kStride>(from, p.column_stride, out + p.first_column, p.end_column - p.first_column);
-    Zero(out + p.end_column, p.columns - p.end_column);
-    out += p.columns;
-    from += p.row_stride;
+  auto* const out = static_cast<Compute<T>*>(p.out);
+  const T* const from = static_cast<const T*>(p.from);
+  const int64_t rows = p.end_row - p.first_row, columns = p.end_column - p.first_column;
+  // Zeros everywhere first: cheaper than the ends of each row by themselves.
+  if (rows < p.rows || columns < p.columns) Zero(out, p.rows * p.columns);
+  for (int64_t row = 0; row < rows; ++row) {
+    PadRow<T, kStride>(from + row * p.row_stride, p.column_stride,
+                       out + (p.first_row + row) * p.columns + p.first_column, columns);
   }
-  Zero(out, (p.rows - p.end_row) * p.columns);
 }
 
 template <class T>
