@@ -139,17 +139,17 @@ void CorrelateChannels(const CorrelationTile& tile, int64_t begin, int64_t end) 
   constexpr int64_t kWidth = VectorOf<C>::kWidth;
   static_assert(kWidth <= kOverrun);
   int64_t position = 0;
-  for (; tile.positions - position > (kVectors - 1) * kWidth; position += kVectors * kWidth) {
+  int64_t vectors = (tile.positions + kWidth - 1) / kWidth;
+  // Of few outputs, one vector alone has too few sums to keep the multipliers busy: four at the end
+  // go by two and two.
+  for (; vectors >= kVectors && (kVectors != 3 || vectors != 4); vectors -= kVectors) {
     Correlate<C, kVectors, kOutputs>(tile, position, begin, end);
+    position += kVectors * kWidth;
   }
-  if constexpr (kVectors > 2) {
-    for (; tile.positions - position > kWidth; position += 2 * kWidth) {
-      Correlate<C, 2, kOutputs>(tile, position, begin, end);
-    }
+  for (; vectors >= 2; vectors -= 2, position += 2 * kWidth) {
+    Correlate<C, 2, kOutputs>(tile, position, begin, end);
   }
-  for (; position < tile.positions; position += kWidth) {
-    Correlate<C, 1, kOutputs>(tile, position, begin, end);
-  }
+  if (vectors == 1) Correlate<C, 1, kOutputs>(tile, position, begin, end);
 }
 
 template <class C, int kOutputs>

@@ -103,11 +103,13 @@ void AddTile(const WeightProducts& p, const int64_t* offsets, C* out) {
       source[t] = static_cast<const C*>(p.source) + row * p.pitch + offsets[t];
     }
     for (int64_t column = 0; column < p.columns; ++column, gradient += kVectors * kWidth) {
+      Vector<C> arriving[kVectors];
 #pragma GCC unroll 2
-      for (int v = 0; v < kVectors; ++v) {
-        const Vector<C> arriving = VectorAt(gradient + v * kWidth);
+      for (int v = 0; v < kVectors; ++v) arriving[v] = VectorAt(gradient + v * kWidth);
 #pragma GCC unroll 16
-        for (int t = 0; t < kTaps; ++t) sums[t][v] += source[t][column] * arriving;
+      for (int t = 0; t < kTaps; ++t) {
+#pragma GCC unroll 2
+        for (int v = 0; v < kVectors; ++v) sums[t][v] += source[t][column] * arriving[v];
       }
     }
   }
