@@ -14,6 +14,7 @@
 #include "ops/cpu/pooling.h"
 #include "ops/cpu/rearrange.h"
 #include "ops/cpu/reduce.h"
+#include "ops/cpu/rotary.h"
 #include "ops/cpu/softmax.h"
 
 namespace ops {

@@ -1,5 +1,6 @@
-// Normalisation. Weights and biases may be undefined: then 1 and 0. Statistics of bfloat16 and
-// float16 tensors are calculated and kept in float32.
+// Normalisation. Weights and biases may be undefined: then 1 and 0. Statistics are
+// calculated and kept in float64, whatever the dtype. NaN and infinity make NaN of all that is
+// normalised with them.
 #pragma once
 
 #include <cstdint>
@@ -29,9 +30,12 @@ struct BatchNormOptions {
   // one, as in PyTorch. 1 / (number of batches) for a cumulative average.
   double momentum = 0.1;
   double epsilon = 1e-5;
+  // relu(the normalised values), in the same pass and for no more memory.
+  bool relu = false;
 };
 // running_mean and running_var [channels] are read without `training` and updated with it, where
-// they are defined. Throws std::invalid_argument in training for fewer than 2 values a channel.
+// they are defined; of any floating dtype. Throws std::invalid_argument in training for fewer than
+// 2 values a channel.
 Tensor BatchNorm(const Tensor& x, const Tensor& weight, const Tensor& bias,
                  const Tensor& running_mean, const Tensor& running_var,
                  const BatchNormOptions& options = {});

@@ -112,6 +112,14 @@ void AddScalar(double value, const Tensor& x, const Tensor& out) {
   });
 }
 
+void Clamp(double low, double high, const Tensor& x, const Tensor& out) {
+  const auto kernel = FloatingKernels("Clamp", out.dtype()).clamp;
+  const int64_t size = SizeOf(out.dtype());
+  ParallelFor(out.num_elements(), kChunk, [&](int64_t begin, int64_t end) {
+    kernel(x.raw_data() + begin * size, low, high, out.raw_data() + begin * size, end - begin);
+  });
+}
+
 void Relu(const Tensor& x, const Tensor& out) {
   const auto kernel = FloatingKernels("Relu", out.dtype()).relu;
   const int64_t size = SizeOf(out.dtype());

@@ -19,6 +19,7 @@ struct ElementwiseKernels {
   WithScalar scale;
   WithScalar add_scaled;  // out += scalar x
   WithScalar add_scalar;
+  void (*clamp)(const void* x, double low, double high, void* out, int64_t n);
   Unary relu;
   Binary relu_backward;      // (y, dy, dx)
   Binary add_relu_backward;  // adds to dx

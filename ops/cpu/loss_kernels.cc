@@ -119,20 +119,7 @@ void Backward(const void* x, const void* target, double delta, const LossGradien
 
 template <class T>
 Compute<T> Largest(const T* x, int64_t n) {
-  using C = Compute<T>;
-  C lanes[kLanes];
-  for (C& lane : lanes) lane = -__builtin_huge_val();
-  int64_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) {
-    for (int lane = 0; lane < kLanes; ++lane) {
-      const C value = Load(x[i + lane]);
-      lanes[lane] = value > lanes[lane] ? value : lanes[lane];
-    }
-  }
-  for (; i < n; ++i) lanes[0] = Load(x[i]) > lanes[0] ? Load(x[i]) : lanes[0];
-  C largest = lanes[0];
-  for (const C lane : lanes) largest = lane > largest ? lane : largest;
-  return largest;
+  return LargestOf<Compute<T>>(n, [=](int64_t i) { return Load(x[i]); });
 }
 
 // The part of a row's loss that isn't its log_sum: how far the target's logit, and with smoothing

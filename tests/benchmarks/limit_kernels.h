@@ -1,0 +1,27 @@
+// What the processor could do at best, as loops for each instruction set (ops/cpu/isa.h).
+#pragma once
+
+#include <cstdint>
+
+namespace benchmarks {
+
+struct LimitKernels {
+  // Multiplies and adds float32 registers, `rounds` times; returns how many operations that were,
+  // two for each element of each multiplication with addition. `sink` gets a result, so that the
+  // loop isn't left out.
+  double (*multiply_add)(int64_t rounds, float* sink);
+  // to[i] = from[i] for num_bytes, a multiple of 64.
+  void (*copy)(const void* from, void* to, int64_t num_bytes);
+};
+
+namespace baseline {
+extern const LimitKernels kLimitKernels;
+}
+namespace avx2 {
+extern const LimitKernels kLimitKernels;
+}
+namespace avx512 {
+extern const LimitKernels kLimitKernels;
+}
+
+}  // namespace benchmarks

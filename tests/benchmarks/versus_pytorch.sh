@@ -1,9 +1,0 @@
-#!/bin/bash
-# Runs versus_pytorch.py with the Python that Debian's PyTorch belongs to.
-set -eu
-python=/usr/bin/python3
-if ! "$python" -c 'import torch' 2> /dev/null; then
-  echo "versus_pytorch needs PyTorch: ./bazelw --install bench brings Debian's python3-torch" >&2
-  exit 1
-fi
-exec "$python" tests/benchmarks/versus_pytorch.py "$@"
