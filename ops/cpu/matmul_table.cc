@@ -1,7 +1,6 @@
 #include "ops/cpu/matmul_table.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 
 namespace ops::cpu {
@@ -54,20 +53,39 @@ BlasLibrary FastestLibrary(Isa isa, const ProductShape& shape) {
   return BlasLibrary::kOpenBlas;
 }
 
-// Pieces of some 32 million multiplications, not thinner than 256. On a Zen 5, halves in
-// turn took one thread 6 % less time than the whole NT 64x1024x1024, 8 % less for NN, and 1.5 %
-// more for TN 1024x1024x64; quarters took 4 % and 10 % more for the last two. Not measured with
-// AVX2.
-ProductSplit SplitProduct(const ProductShape& shape) {
-  constexpr double kMultiplications = 1 << 25;
-  constexpr int64_t kMinExtent = 256, kMultiple = 64;
-  const bool rows = shape.m >= shape.n;
-  const int64_t extent = rows ? shape.m : shape.n;
+namespace {
+
+// Which sides a library packs once a call, and so once a piece. Microseconds of one thread for
+// 1, 4 and 8 pieces of rows / of columns, oneDNN with AVX-512 on a Zen 5:
+//   NT 512x256x1024  1570 1775 2327 / 1825 1733      NT 64x1024x1024  1162 2764 1534 / 1151 1134
+//   NN 512x1024x256  1449 1456 1485 / 1600 1591      NN 64x1024x1024   763  797  805 /  792  795
+//   TN 256x1024x512  1412 1644 1920 / 1480 1611      TN 768x256x512   1045 1079 1070 / 1128 1069
+bool SplitsRows(const ProductShape& shape) {
+  constexpr int64_t kEnough = 256;
+  if (shape.transpose_a == shape.transpose_b && shape.m >= kEnough) return true;    // NN
+  if (shape.transpose_b && !shape.transpose_a && shape.n >= kEnough) return false;  // NT
+  return shape.m >= shape.n;
+}
+
+// A hand-over costs a few microseconds, 8 million multiplications some 80. OpenBLAS packs more:
+// 8 pieces cost it 10 % and more, 4 pieces 3 to 5 %. Where k is short, so does oneDNN.
+int64_t WantedPieces(BlasLibrary library, const ProductShape& shape) {
+  constexpr double kMillion = 1 << 20;
   const double work =
       static_cast<double>(shape.m) * static_cast<double>(shape.n) * static_cast<double>(shape.k);
-  const double wanted = std::round(work / kMultiplications);
-  const double most = static_cast<double>(extent / kMinExtent);
-  const auto pieces = std::max<int64_t>(1, static_cast<int64_t>(std::min(wanted, most)));
+  if (work >= 64 * kMillion && library == BlasLibrary::kOneDnn && shape.k >= 128) return 8;
+  if (work >= 32 * kMillion) return 4;
+  return work >= 8 * kMillion ? 2 : 1;
+}
+
+}  // namespace
+
+ProductSplit SplitProduct(BlasLibrary library, const ProductShape& shape) {
+  constexpr int64_t kMinExtent = 64, kMultiple = 32;
+  const bool rows = SplitsRows(shape);
+  const int64_t extent = rows ? shape.m : shape.n;
+  const int64_t most = std::max<int64_t>(1, extent / kMinExtent);
+  const int64_t pieces = std::min(WantedPieces(library, shape), most);
   const int64_t even = (extent + pieces - 1) / pieces;
   return {rows, pieces == 1 ? extent : (even + kMultiple - 1) / kMultiple * kMultiple};
 }
