@@ -55,37 +55,40 @@ BlasLibrary FastestLibrary(Isa isa, const ProductShape& shape) {
 
 namespace {
 
-// Which sides a library packs once a call, and so once a piece. Microseconds of one thread for
-// 1, 4 and 8 pieces of rows / of columns, oneDNN with AVX-512 on a Zen 5:
-//   NT 512x256x1024  1570 1775 2327 / 1825 1733      NT 64x1024x1024  1162 2764 1534 / 1151 1134
-//   NN 512x1024x256  1449 1456 1485 / 1600 1591      NN 64x1024x1024   763  797  805 /  792  795
-//   TN 256x1024x512  1412 1644 1920 / 1480 1611      TN 768x256x512   1045 1079 1070 / 1128 1069
+// Every piece packs anew the factor that isn't cut. What one thread loses that takes all pieces in
+// turn, in percent, for 2, 4 and 8 pieces of rows / of columns, oneDNN with AVX-512 on a Zen 5:
+//   NT 512x1024x256   2  5 14 /  1  3  4      NT 512x256x1024   5 18 43 /  2 27 15
+//   NN 512x1024x256   0  0  2 /  1  4  6      NN 64x1024x1024   3  3  3 /  4  5  7
+//   TN 512x256x512    1  1  2 /  1 12  5      TN 256x1024x512   8 13 31 /  3 10 15
+// OpenBLAS loses 3 to 5 with 4 pieces, 10 and more with 8, and less where the longer side is cut.
+constexpr int64_t kManyRows = 256;
+
 bool SplitsRows(const ProductShape& shape) {
-  constexpr int64_t kEnough = 256;
-  if (shape.transpose_a == shape.transpose_b && shape.m >= kEnough) return true;    // NN
-  if (shape.transpose_b && !shape.transpose_a && shape.n >= kEnough) return false;  // NT
-  return shape.m >= shape.n;
+  const bool as_stored = !shape.transpose_a && !shape.transpose_b;
+  if (as_stored && shape.m >= kManyRows) return true;
+  const bool b_transposed = !shape.transpose_a && shape.transpose_b;
+  return shape.m >= shape.n && !(b_transposed && shape.n >= kManyRows);
 }
 
-// A hand-over costs a few microseconds, 8 million multiplications some 80. OpenBLAS packs more:
-// 8 pieces cost it 10 % and more, 4 pieces 3 to 5 %. Where k is short, so does oneDNN.
-int64_t WantedPieces(BlasLibrary library, const ProductShape& shape) {
+// A hand-over costs a few microseconds, 8 million multiplications some 80.
+int64_t WantedPieces(BlasLibrary library, const ProductShape& shape, bool rows) {
   constexpr double kMillion = 1 << 20;
   const double work =
       static_cast<double>(shape.m) * static_cast<double>(shape.n) * static_cast<double>(shape.k);
-  if (work >= 64 * kMillion && library == BlasLibrary::kOneDnn && shape.k >= 128) return 8;
-  if (work >= 32 * kMillion) return 4;
-  return work >= 8 * kMillion ? 2 : 1;
+  if (work < 8 * kMillion) return 1;
+  if (work >= 256 * kMillion) return library == BlasLibrary::kOneDnn ? 8 : 4;
+  const bool cheap = shape.m >= kManyRows && (rows || shape.transpose_b);
+  return work >= 32 * kMillion && cheap ? 4 : 2;
 }
 
 }  // namespace
 
 ProductSplit SplitProduct(BlasLibrary library, const ProductShape& shape) {
-  constexpr int64_t kMinExtent = 64, kMultiple = 32;
+  constexpr int64_t kMinRows = 64, kMinColumns = 128, kMultiple = 32;
   const bool rows = SplitsRows(shape);
   const int64_t extent = rows ? shape.m : shape.n;
-  const int64_t most = std::max<int64_t>(1, extent / kMinExtent);
-  const int64_t pieces = std::min(WantedPieces(library, shape), most);
+  const int64_t most = std::max<int64_t>(1, extent / (rows ? kMinRows : kMinColumns));
+  const int64_t pieces = std::min(WantedPieces(library, shape, rows), most);
   const int64_t even = (extent + pieces - 1) / pieces;
   return {rows, pieces == 1 ? extent : (even + kMultiple - 1) / kMultiple * kMultiple};
 }

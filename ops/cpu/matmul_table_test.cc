@@ -25,11 +25,14 @@ int64_t Pieces(BlasLibrary library, const ProductShape& shape) {
 
 TEST(MatMulTableTest, LargeProductsHaveWorkForManyThreadsAndSmallOnesForOne) {
   constexpr BlasLibrary kOneDnn = BlasLibrary::kOneDnn, kOpenBlas = BlasLibrary::kOpenBlas;
-  EXPECT_EQ(Pieces(kOneDnn, {512, 768, 256, false, true}), 8);
-  EXPECT_EQ(Pieces(kOpenBlas, {512, 768, 256, false, true}), 4);
-  EXPECT_EQ(Pieces(kOneDnn, {512, 256, 256, false, true}), 4);
-  EXPECT_EQ(Pieces(kOneDnn, {1024, 1024, 64, true, false}), 4);
+  EXPECT_EQ(Pieces(kOneDnn, {512, 768, 256, false, true}), 4);
+  EXPECT_EQ(Pieces(kOneDnn, {512, 256, 768, false, false}), 4);
+  EXPECT_EQ(Pieces(kOneDnn, {768, 256, 512, true, false}), 4);
+  EXPECT_EQ(Pieces(kOneDnn, {512, 256, 1024, false, true}), 2);
+  EXPECT_EQ(Pieces(kOneDnn, {64, 1024, 784, false, true}), 2);
   EXPECT_EQ(Pieces(kOneDnn, {64, 1568, 128, false, false}), 2);
+  EXPECT_EQ(Pieces(kOneDnn, {1024, 1024, 1024, false, false}), 8);
+  EXPECT_EQ(Pieces(kOpenBlas, {1024, 1024, 1024, false, false}), 4);
   EXPECT_EQ(Pieces(kOneDnn, {64, 10, 1024, false, true}), 1);
   EXPECT_EQ(Pieces(kOneDnn, {32, 32, 1 << 20, false, true}), 1);
 }
