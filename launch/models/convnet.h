@@ -2,8 +2,7 @@
 // layers. Parameters: c1, c2, f1, f2, weight and bias each.
 #pragma once
 
-#include <cstdint>
-
+#include "launch/models/model_options.h"
 #include "ops/nn/convolution.h"
 #include "ops/nn/linear.h"
 #include "ops/nn/module.h"
@@ -11,14 +10,6 @@
 #include "ops/tensor/tensor.h"
 
 namespace launch {
-
-// Images that a model sees, and the classes it tells apart.
-struct ImageOptions {
-  int64_t channels = 1;
-  int64_t height = 28;
-  int64_t width = 28;
-  int64_t classes = 10;
-};
 
 class ConvNet : public ops::nn::Module {
  public:

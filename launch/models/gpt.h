@@ -7,6 +7,7 @@
 
 #include <cstdint>
 
+#include "launch/models/model_options.h"
 #include "ops/nn/containers.h"
 #include "ops/nn/embedding.h"
 #include "ops/nn/linear.h"
@@ -16,14 +17,6 @@
 #include "ops/tensor/tensor.h"
 
 namespace launch {
-
-struct GptOptions {
-  int64_t layers = 4;
-  int64_t width = 256;
-  int64_t heads = 4;
-  int64_t context = 128;  // the longest sequence
-  int64_t vocab = 512;
-};
 
 // x + proj(attention(qkv(ln1(x)))), then x + out(gelu(fc(ln2(x)))).
 class GptBlock : public ops::nn::Module {

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "launch/models/convnet.h"
+#include "launch/models/model_options.h"
 #include "ops/nn/containers.h"
 #include "ops/nn/convolution.h"
 #include "ops/nn/linear.h"

@@ -1,32 +1,12 @@
 #include "launch/trainer/summary.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <stdlib.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include <cerrno>
-#include <filesystem>
 #include <nlohmann/json.hpp>
-#include <system_error>
 
-#include "launch/agent/file_descriptor.h"
 #include "launch/text/text.h"
 
 namespace launch {
-namespace {
-
-[[noreturn]] void ThrowWriteError(const std::string& path, int error = errno) {
-  throw std::system_error(error, std::generic_category(), "can't write " + path);
-}
-
-void WriteAndSync(const FileDescriptor& file, std::string_view text, const std::string& path) {
-  if (!WriteAll(file.get(), text) || fsync(file.get()) != 0) ThrowWriteError(path);
-}
-
-}  // namespace
-
 std::string FormatSummary(const Summary& summary) {
   std::string text = fmt::format(
       "done: {} steps in {}, {:.0f} samples/s, median step {:.3g} ms, data {:.0f}%, comm {:.0f}%\n"
@@ -65,27 +45,6 @@ std::string SummaryJson(const Summary& summary) {
   };
   if (summary.eval_accuracy) json["eval_accuracy"] = *summary.eval_accuracy;
   return json.dump(2) + "\n";
-}
-
-void CheckWritable(const std::string& path) {
-  if (path.empty()) return;
-  if (path.ends_with('/') || std::filesystem::is_directory(path)) ThrowWriteError(path, EISDIR);
-  const std::string folder = std::filesystem::path(path).parent_path();
-  if (access(folder.empty() ? "." : folder.c_str(), W_OK | X_OK) != 0) ThrowWriteError(path);
-}
-
-void WriteFileAtomically(const std::string& path, const std::string& text) {
-  std::string temporary = path + ".XXXXXX";
-  const FileDescriptor file(mkostemp(temporary.data(), O_CLOEXEC));
-  if (!file.is_open()) ThrowWriteError(path);
-  try {
-    WriteAndSync(file, text, path);
-    fchmod(file.get(), 0644);  // mkostemp makes it private
-    if (rename(temporary.c_str(), path.c_str()) != 0) ThrowWriteError(path);
-  } catch (...) {
-    unlink(temporary.c_str());
-    throw;
-  }
 }
 
 std::string LossesText(const std::vector<float>& losses) {

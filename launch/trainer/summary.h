@@ -35,14 +35,6 @@ struct Summary {
 std::string FormatSummary(const Summary& summary);
 std::string SummaryJson(const Summary& summary);
 
-// Throws std::system_error, with the path, when no file can be made there; "" is none. For telling
-// so before hours of work, not after.
-void CheckWritable(const std::string& path);
-
-// Puts `text` in the place of what the file held, all of it or, on an error, nothing. Throws
-// std::system_error with the path.
-void WriteFileAtomically(const std::string& path, const std::string& text);
-
 // One line a loss, in hexadecimal ("0x1.8p+0"), which reads back to the same bits.
 std::string LossesText(const std::vector<float>& losses);
 

@@ -16,9 +16,8 @@ namespace {
 void RequireNew(const std::vector<NamedTensor>& known, const NamedTensor& next) {
   const auto& [name, parameter] = next;
   if (!parameter.defined() || !IsFloating(parameter.dtype())) {
-    throw std::invalid_argument(
-        fmt::format("an optimizer can't change parameter '{}': it is {}", name,
-                    parameter.defined() ? parameter.Describe() : "undefined"));
+    throw std::invalid_argument(fmt::format("an optimizer can't change parameter '{}': it is {}",
+                                            name, parameter.Describe()));
   }
   for (const NamedTensor& other : known) {
     if (other.tensor.IsSameAs(parameter)) {
