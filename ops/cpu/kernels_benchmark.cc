@@ -114,6 +114,12 @@ void LargeShapes(benchmark::internal::Benchmark* benchmark) {
   benchmark->Args({512, 1024, 256, 0, 1});
   benchmark->Args({1024, 256, 512, 1, 0});
   benchmark->Args({512, 256, 1024, 0, 0});
+  benchmark->Args({512, 256, 256, 0, 1});
+  benchmark->Args({512, 256, 1024, 0, 1});
+  benchmark->Args({256, 1024, 512, 1, 0});
+  benchmark->Args({64, 128, 1568, 0, 1});  // the last layers of a convolutional network
+  benchmark->Args({64, 1568, 128, 0, 0});
+  benchmark->Args({128, 1568, 64, 1, 0});
   benchmark->Args({128, 128, 64, 0, 1});
   benchmark->Args({128, 64, 128, 0, 0});
   benchmark->Args({512, 512, 512, 0, 0});
