@@ -22,4 +22,11 @@ void RequireSameType(std::string_view function, const Tensor& a, const Tensor& b
                                           a.dtype() != b.dtype() ? "dtype" : "device"));
 }
 
+void RequireFloating(std::string_view function, const Tensor& x) {
+  RequireDefined(function, {x});
+  if (IsFloating(x.dtype())) return;
+  throw std::invalid_argument(
+      fmt::format("{}: expected a floating point input, got {}", function, x.Describe()));
+}
+
 }  // namespace ops

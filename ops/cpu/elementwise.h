@@ -23,11 +23,6 @@ void Binary(BinaryOp op, const Tensor& a, const Tensor& b, const Tensor& out);
 void Scale(double factor, const Tensor& x, const Tensor& out, bool accumulate = false);
 void AddScalar(double value, const Tensor& x, const Tensor& out);
 
-// out = max(x, 0); NaN stays NaN, as in PyTorch.
-void Relu(const Tensor& x, const Tensor& out);
-// dx = 0 where y <= 0, else dy, from the output y = relu(x); where y is NaN, dy.
-void ReluBackward(const Tensor& y, const Tensor& dy, const Tensor& dx, bool accumulate);
-
 // Every row of out[rows, n] = bias[n], of any dtype.
 void BroadcastRow(const Tensor& bias, const Tensor& out);
 
