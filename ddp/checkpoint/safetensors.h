@@ -6,6 +6,7 @@
 // the header) and perhaps "__metadata__"; then the values, little-endian, row-major, without gaps.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -18,5 +19,15 @@ namespace ddp {
 // the tensor and what is wrong when it isn't a sound safetensors file: nothing is believed about
 // sizes that the file's own length doesn't confirm.
 std::vector<ops::NamedTensor> ReadSafetensors(const std::string& path);
+
+// What the file says about itself: the strings of "__metadata__". Throws as ReadSafetensors does.
+using SafetensorsMetadata = std::map<std::string, std::string>;
+SafetensorsMetadata ReadSafetensorsMetadata(const std::string& path);
+
+// Writes the tensors in their order, and the metadata, so that reading gives the same bits;
+// replaces the file as a whole or not at all. Throws std::system_error with the path, and
+// std::invalid_argument for a name that comes twice, or "__metadata__".
+void WriteSafetensors(const std::string& path, const std::vector<ops::NamedTensor>& tensors,
+                      const SafetensorsMetadata& metadata = {});
 
 }  // namespace ddp

@@ -78,5 +78,46 @@ TEST(ReadSafetensors, RefusesWhatTheFileCannotHold) {
       "more than 2^59 elements");
 }
 
+TEST(WriteSafetensors, ReadsBackTheSameBits) {
+  const std::string path = ::testing::TempDir() + "/written.safetensors";
+  std::vector<ops::NamedTensor> tensors;
+  for (const ops::DType dtype : ops::kAllDTypes) {
+    const auto bytes = ops::Tensor::FromVector<double>({1, 2, 3.5, 0, 7, 250}, {2, 3}).To(dtype);
+    tensors.push_back({"blocks.0." + std::string(Name(dtype)), bytes});
+  }
+  tensors.push_back({"none", ops::Tensor::Zeros({0, 3})});
+  tensors.push_back({"scalar", ops::Tensor::Scalar(4)});
+  WriteSafetensors(path, tensors, {{"heads", "4"}, {"quote", "\"\n"}});
+  const auto read = ReadSafetensors(path);
+  ASSERT_EQ(read.size(), tensors.size());
+  for (size_t i = 0; i < read.size(); ++i) {
+    EXPECT_EQ(read[i].name, tensors[i].name);
+    EXPECT_EQ(read[i].tensor.Describe(), tensors[i].tensor.Describe());
+    EXPECT_EQ(std::memcmp(read[i].tensor.raw_data(), tensors[i].tensor.raw_data(),
+                          read[i].tensor.num_bytes()),
+              0);
+  }
+  EXPECT_EQ(ReadSafetensorsMetadata(path),
+            (SafetensorsMetadata{{"heads", "4"}, {"quote", "\"\n"}}));
+}
+
+TEST(WriteSafetensors, ValuesAreAligned) {
+  const std::string path = ::testing::TempDir() + "/aligned.safetensors";
+  WriteSafetensors(path, {{"w", ops::Tensor::Scalar(1)}});
+  std::ifstream file(path, std::ios::binary);
+  uint64_t header_bytes = 0;
+  file.read(reinterpret_cast<char*>(&header_bytes), sizeof(header_bytes));
+  EXPECT_EQ(header_bytes % 8, 0);
+  EXPECT_TRUE(ReadSafetensorsMetadata(path).empty());
+}
+
+TEST(WriteSafetensors, RefusesANameTwice) {
+  const ops::Tensor one = ops::Tensor::Scalar(1);
+  const std::string path = ::testing::TempDir() + "/twice.safetensors";
+  EXPECT_THROW(WriteSafetensors(path, {{"w", one}, {"w", one}}), std::invalid_argument);
+  EXPECT_THROW(WriteSafetensors(path, {{"__metadata__", one}}), std::invalid_argument);
+  EXPECT_THROW(WriteSafetensors("/nowhere/w.safetensors", {{"w", one}}), std::system_error);
+}
+
 }  // namespace
 }  // namespace ddp

@@ -13,18 +13,28 @@ namespace {
 
 struct DataInfo {
   std::string name;
-  bool has_directory = false;
+  std::string path;  // what its path is: "DIR", "FILE", "GLOB"; "" where it has none
   std::vector<Task> tasks;
+  ImageOptions images = {};
+  int64_t vocabulary = 0;
 
-  std::string Form() const { return has_directory ? name + ":DIR" : name; }
+  std::string Form() const { return path.empty() ? name : name + ":" + path; }
   bool Serves(Task task) const { return std::count(tasks.begin(), tasks.end(), task) > 0; }
 };
 
 const std::vector<DataInfo>& DataSources() {
   static const std::vector<DataInfo> sources = {
+      {.name = "cifar10",
+       .path = "DIR",
+       .tasks = {Task::kClassification},
+       .images = {.channels = 3, .height = 32, .width = 32}},
       {.name = "digits", .tasks = {Task::kClassification}},
-      {.name = "mnist", .has_directory = true, .tasks = {Task::kClassification}},
-      {.name = "synthetic", .tasks = {Task::kRegression, Task::kClassification}},
+      {.name = "mnist", .path = "DIR", .tasks = {Task::kClassification}},
+      {.name = "synthetic",
+       .tasks = {Task::kRegression, Task::kClassification, Task::kLanguage},
+       .vocabulary = 512},
+      {.name = "text", .path = "FILE", .tasks = {Task::kLanguage}, .vocabulary = 256},
+      {.name = "tokens", .path = "GLOB", .tasks = {Task::kLanguage}, .vocabulary = 50257},
   };
   return sources;
 }
@@ -57,6 +67,32 @@ const std::vector<ModelInfo>& Models() {
        .epochs = 2,
        .learning_rate = 0.05,
        .momentum = 0.9},
+      {.name = "convnet",
+       .description = "two 3x3 convolutions with ReLU and pooling, two linear layers",
+       .task = Task::kClassification,
+       .data = "digits",
+       .batch_size = 64,
+       .epochs = 2,
+       .learning_rate = 0.05,
+       .momentum = 0.9},
+      {.name = "resnet",
+       .description = "three residual blocks of 16 and 32 channels, with batch norm",
+       .task = Task::kClassification,
+       .data = "digits",
+       .batch_size = 64,
+       .epochs = 2,
+       .learning_rate = 0.05,
+       .momentum = 0.9},
+      {.name = "gpt",
+       .description = "GPT-2; --layers, --width, --heads, --context and --vocab say how large",
+       .task = Task::kLanguage,
+       .data = "synthetic",
+       .batch_size = 4,
+       .epochs = 1,
+       .optimizer = "adamw",
+       .learning_rate = 0.001,
+       .warmup_steps = 20,
+       .clip_norm = 1},
   };
   return models;
 }
@@ -73,14 +109,14 @@ const ModelInfo& FindModel(const std::string& name) {
 DataSource ParseDataSource(const std::string& text) {
   const size_t colon = text.find(':');
   DataSource data{text.substr(0, colon), ""};
-  if (colon != std::string::npos) data.directory = text.substr(colon + 1);
+  if (colon != std::string::npos) data.path = text.substr(colon + 1);
   const DataInfo& info = FindDataSource(data.name);
-  if (info.has_directory && data.directory.empty()) {
+  if (!info.path.empty() && data.path.empty()) {
     throw std::invalid_argument(
-        fmt::format("'{}' needs the directory of its files: {}", text, info.Form()));
+        fmt::format("'{}' doesn't say where the data is: {}", text, info.Form()));
   }
-  if (!info.has_directory && colon != std::string::npos) {
-    throw std::invalid_argument(fmt::format("'{}': {} takes no directory", text, info.name));
+  if (info.path.empty() && colon != std::string::npos) {
+    throw std::invalid_argument(fmt::format("'{}': {} takes no path", text, info.name));
   }
   return data;
 }
@@ -94,5 +130,9 @@ void CheckGoTogether(const ModelInfo& model, const DataSource& data) {
   throw std::invalid_argument(fmt::format("model {} can't learn from {}; it takes: {}", model.name,
                                           data.name, fmt::join(suitable, ", ")));
 }
+
+ImageOptions ImagesOf(const DataSource& data) { return FindDataSource(data.name).images; }
+
+int64_t VocabularyOf(const DataSource& data) { return FindDataSource(data.name).vocabulary; }
 
 }  // namespace launch

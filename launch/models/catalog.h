@@ -6,11 +6,14 @@
 #include <string>
 #include <vector>
 
+#include "launch/models/model_options.h"
+
 namespace launch {
 
 enum class Task {
   kRegression,      // inputs [batch, 5] -> targets [batch, 2], mean squared error
-  kClassification,  // images [batch, 784] -> classes [batch], cross-entropy
+  kClassification,  // images [batch, channels, height, width] -> classes [batch], cross-entropy
+  kLanguage,        // tokens [batch, context] -> the tokens after them, cross-entropy
 };
 
 // Settings that hold unless flags say otherwise.
@@ -21,8 +24,11 @@ struct ModelInfo {
   std::string data;
   int64_t batch_size = 64;
   int64_t epochs = 1;
-  double learning_rate = 0.01;
+  std::string optimizer = "sgd";
+  double learning_rate = 0.01;  // of that optimizer
   double momentum = 0;
+  int64_t warmup_steps = 0;
+  double clip_norm = 0;  // 0: gradients aren't clipped
 };
 
 const std::vector<ModelInfo>& Models();
@@ -33,15 +39,20 @@ const ModelInfo& FindModel(const std::string& name);
 // "--data=..." taken apart: "mnist:DIR" is {"mnist", "DIR"}.
 struct DataSource {
   std::string name;
-  std::string directory;
+  std::string path;  // a directory, a file or a pattern of files
 
-  std::string ToString() const { return directory.empty() ? name : name + ":" + directory; }
+  std::string ToString() const { return path.empty() ? name : name + ":" + path; }
 };
 
-// Throws std::invalid_argument for an unknown source, or a directory missing or out of place.
+// Throws std::invalid_argument for an unknown source, or a path missing or out of place.
 DataSource ParseDataSource(const std::string& text);
 
 // Throws std::invalid_argument, with what would go together, when the model can't use the data.
 void CheckGoTogether(const ModelInfo& model, const DataSource& data);
+
+// The extents of the images of classification data.
+ImageOptions ImagesOf(const DataSource& data);
+// How many tokens language data has where nothing else is said.
+int64_t VocabularyOf(const DataSource& data);
 
 }  // namespace launch

@@ -14,7 +14,8 @@ TEST(Catalog, ModelsByName) {
   EXPECT_EQ(FindModel("linear").task, Task::kRegression);
   EXPECT_THAT([] { FindModel("mpl"); },
               ThrowsMessage<std::invalid_argument>(
-                  "unknown model 'mpl'; did you mean 'mlp'? Known: linear, mlp"));
+                  "unknown model 'mpl'; did you mean 'mlp'? Known: linear, mlp, convnet, "
+                  "resnet, gpt"));
 }
 
 TEST(Catalog, EveryModelsOwnDataSuitsIt) {
@@ -25,17 +26,17 @@ TEST(Catalog, EveryModelsOwnDataSuitsIt) {
 
 TEST(Catalog, DataSources) {
   EXPECT_EQ(ParseDataSource("digits").name, "digits");
-  EXPECT_EQ(ParseDataSource("mnist:/data/a:b").directory, "/data/a:b");
+  EXPECT_EQ(ParseDataSource("mnist:/data/a:b").path, "/data/a:b");
   EXPECT_EQ(ParseDataSource("mnist:d").ToString(), "mnist:d");
   EXPECT_THAT([] { ParseDataSource("digit"); },
               ThrowsMessage<std::invalid_argument>(
-                  "unknown data 'digit'; did you mean 'digits'? Known: digits, mnist:DIR, "
-                  "synthetic"));
+                  "unknown data 'digit'; did you mean 'digits'? Known: cifar10:DIR, digits, "
+                  "mnist:DIR, synthetic, text:FILE, tokens:GLOB"));
   EXPECT_THAT(
       [] { ParseDataSource("mnist"); },
-      ThrowsMessage<std::invalid_argument>("'mnist' needs the directory of its files: mnist:DIR"));
+      ThrowsMessage<std::invalid_argument>("'mnist' doesn't say where the data is: mnist:DIR"));
   EXPECT_THAT([] { ParseDataSource("digits:x"); },
-              ThrowsMessage<std::invalid_argument>("'digits:x': digits takes no directory"));
+              ThrowsMessage<std::invalid_argument>("'digits:x': digits takes no path"));
 }
 
 TEST(Catalog, LinearCannotReadImages) {

@@ -1,13 +1,18 @@
 #include "launch/models/data.h"
 
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "ddp/data/cifar10.h"
 #include "ddp/data/digits.h"
 #include "ddp/data/mnist.h"
 #include "ddp/data/synthetic.h"
+#include "ddp/data/tokens.h"
+#include "ops/tensor/random.h"
 
 namespace launch {
 namespace {
@@ -15,40 +20,89 @@ namespace {
 constexpr int64_t kDigitsTrain = 20'000;
 constexpr int64_t kDigitsTest = 4'000;
 
-Datasets OpenDigits(const DataSource&, Task, uint64_t) {
+Datasets OpenDigits(const DataSource&, Task, const DataOptions&) {
   using ddp::DrawnDigits;
   return {std::make_unique<DrawnDigits>(DrawnDigits::Options{.size = kDigitsTrain}),
           std::make_unique<DrawnDigits>(
               DrawnDigits::Options{.size = kDigitsTest, .split = DrawnDigits::Split::kTest})};
 }
 
-Datasets OpenMnist(const DataSource& source, Task, uint64_t) {
-  using ddp::MnistDataset;
-  return {std::make_unique<MnistDataset>(source.directory, MnistDataset::Split::kTrain),
-          std::make_unique<MnistDataset>(source.directory, MnistDataset::Split::kTest)};
+// Both splits of a dataset that is a folder of files.
+template <class Dataset>
+Datasets OpenFolder(const DataSource& source, Task, const DataOptions&) {
+  return {std::make_unique<Dataset>(source.path, Dataset::Split::kTrain),
+          std::make_unique<Dataset>(source.path, Dataset::Split::kTest)};
+}
+
+Datasets Windows(std::vector<ddp::TokenShard> train, std::vector<ddp::TokenShard> test,
+                 const DataOptions& options) {
+  const ddp::TokenDatasetOptions windows = {.context = options.context, .vocab = options.vocab};
+  return {std::make_unique<ddp::TokenDataset>(std::move(train), windows),
+          std::make_unique<ddp::TokenDataset>(std::move(test), windows)};
+}
+
+// The last tenth is for testing, but one window at least.
+Datasets SplitShard(const ddp::TokenShard& shard, const DataOptions& options) {
+  const int64_t test = std::max(shard.num_tokens / 10, options.context + 1);
+  const int64_t train = std::max<int64_t>(0, shard.num_tokens - test);
+  return Windows({shard.Part(0, train)}, {shard.Part(train, shard.num_tokens)}, options);
+}
+
+Datasets OpenText(const DataSource& source, Task, const DataOptions& options) {
+  return SplitShard(ddp::OpenText(source.path), options);
+}
+
+Datasets OpenTokens(const DataSource& source, Task, const DataOptions& options) {
+  std::vector<ddp::TokenShard> shards = ddp::OpenTokenShards(source.path);
+  if (shards.size() == 1) return SplitShard(shards[0], options);
+  const ddp::TokenShard last = shards.back();
+  shards.pop_back();
+  return Windows(std::move(shards), {last}, options);
+}
+
+ddp::TensorDataset RandomTokens(int64_t size, const DataOptions& options, uint64_t seed) {
+  const ops::Shape shape = {size, options.context};
+  const auto draw = [&](uint64_t stream) {
+    ops::Generator generator(seed, stream);
+    const ops::Tensor tokens = ops::Tensor::Empty(shape, {.dtype = ops::DType::kInt64});
+    for (int64_t& token : tokens.elements<int64_t>()) {
+      token = static_cast<int64_t>(generator.Below(static_cast<uint64_t>(options.vocab)));
+    }
+    return tokens;
+  };
+  return {draw(1), draw(2)};
 }
 
 // Pure noise: for measuring how fast, not how well.
-std::unique_ptr<ddp::Dataset> Noise(Task task, uint64_t seed, bool is_train) {
+std::unique_ptr<ddp::Dataset> Noise(Task task, const DataOptions& options, bool is_train) {
+  const uint64_t seed = 2 * options.seed + (is_train ? 0 : 1);
   if (task == Task::kRegression) {
     return std::make_unique<ddp::TensorDataset>(
         ddp::SyntheticRegression(is_train ? 10'000 : 1'000, {5}, {2}, seed));
+  }
+  if (task == Task::kLanguage) {
+    return std::make_unique<ddp::TensorDataset>(RandomTokens(is_train ? 1'024 : 32, options, seed));
   }
   return std::make_unique<ddp::TensorDataset>(
       ddp::SyntheticClassification(is_train ? 2'048 : 512, {1, 28, 28}, 10, seed));
 }
 
-Datasets OpenSynthetic(const DataSource&, Task task, uint64_t seed) {
-  return {Noise(task, 2 * seed, true), Noise(task, 2 * seed + 1, false)};
+Datasets OpenSynthetic(const DataSource&, Task task, const DataOptions& options) {
+  return {Noise(task, options, true), Noise(task, options, false)};
 }
 
 }  // namespace
 
-Datasets OpenData(const DataSource& source, Task task, uint64_t seed) {
-  using Opener = std::function<Datasets(const DataSource&, Task, uint64_t)>;
+Datasets OpenData(const DataSource& source, Task task, const DataOptions& options) {
+  using Opener = std::function<Datasets(const DataSource&, Task, const DataOptions&)>;
   static const std::map<std::string, Opener> openers = {
-      {"digits", OpenDigits}, {"mnist", OpenMnist}, {"synthetic", OpenSynthetic}};
-  return openers.at(source.name)(source, task, seed);
+      {"cifar10", OpenFolder<ddp::Cifar10Dataset>},
+      {"digits", OpenDigits},
+      {"mnist", OpenFolder<ddp::MnistDataset>},
+      {"synthetic", OpenSynthetic},
+      {"text", OpenText},
+      {"tokens", OpenTokens}};
+  return openers.at(source.name)(source, task, options);
 }
 
 }  // namespace launch

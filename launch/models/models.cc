@@ -4,26 +4,41 @@
 #include <map>
 #include <string>
 
+#include "launch/models/convnet.h"
+#include "launch/models/gpt.h"
+#include "launch/models/resnet.h"
 #include "ops/autograd/functions.h"
 #include "ops/tensor/random.h"
 
 namespace launch {
 namespace {
 
-using ModelMaker = std::function<std::unique_ptr<ops::nn::Module>(
-    const std::vector<int64_t>& hidden, ops::Generator& generator)>;
+using ModelMaker = std::function<std::unique_ptr<ops::nn::Module>(const ModelOptions& options,
+                                                                  ops::Generator& generator)>;
 
-std::unique_ptr<ops::nn::Module> MakeLinear(const std::vector<int64_t>&,
-                                            ops::Generator& generator) {
+std::unique_ptr<ops::nn::Module> MakeLinear(const ModelOptions&, ops::Generator& generator) {
   return std::make_unique<ops::nn::Linear>(5, 2, ops::nn::LinearOptions{.generator = &generator});
 }
 
-std::unique_ptr<ops::nn::Module> MakeMlp(const std::vector<int64_t>& hidden,
-                                         ops::Generator& generator) {
-  std::vector<int64_t> widths = {784};
-  widths.insert(widths.end(), hidden.begin(), hidden.end());
-  widths.push_back(10);
+std::unique_ptr<ops::nn::Module> MakeMlp(const ModelOptions& options, ops::Generator& generator) {
+  std::vector<int64_t> widths = {options.images.num_pixels()};
+  widths.insert(widths.end(), options.hidden.begin(), options.hidden.end());
+  widths.push_back(options.images.classes);
   return std::make_unique<Mlp>(widths, generator);
+}
+
+std::unique_ptr<ops::nn::Module> MakeConvNet(const ModelOptions& options,
+                                             ops::Generator& generator) {
+  return std::make_unique<ConvNet>(options.images, generator);
+}
+
+std::unique_ptr<ops::nn::Module> MakeResNet(const ModelOptions& options,
+                                            ops::Generator& generator) {
+  return std::make_unique<ResNet>(options.images, generator);
+}
+
+std::unique_ptr<ops::nn::Module> MakeGpt(const ModelOptions& options, ops::Generator& generator) {
+  return std::make_unique<Gpt>(options.gpt, generator);
 }
 
 }  // namespace
@@ -40,12 +55,15 @@ ops::Tensor Mlp::Forward(const ops::Tensor& x) {
   return Sequential::Forward(ops::Reshape(x, {batch, batch == 0 ? 0 : x.num_elements() / batch}));
 }
 
-std::unique_ptr<ops::nn::Module> MakeModel(const ModelInfo& info,
-                                           const std::vector<int64_t>& hidden, uint64_t seed) {
+std::unique_ptr<ops::nn::Module> MakeModel(const ModelInfo& info, const ModelOptions& options,
+                                           uint64_t seed) {
   static const std::map<std::string, ModelMaker> makers = {{"linear", MakeLinear},
-                                                           {"mlp", MakeMlp}};
+                                                           {"mlp", MakeMlp},
+                                                           {"convnet", MakeConvNet},
+                                                           {"resnet", MakeResNet},
+                                                           {"gpt", MakeGpt}};
   ops::Generator generator(seed);
-  return makers.at(info.name)(hidden, generator);
+  return makers.at(info.name)(options, generator);
 }
 
 Loss LossOf(Task task) {

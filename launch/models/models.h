@@ -20,10 +20,9 @@ class Mlp : public ops::nn::Sequential {
   ops::Tensor Forward(const ops::Tensor& x) override;
 };
 
-// A new model of the kind; `hidden` are the mlp's layers in the middle. Initial values depend on
-// the seed alone.
-std::unique_ptr<ops::nn::Module> MakeModel(const ModelInfo& info,
-                                           const std::vector<int64_t>& hidden, uint64_t seed);
+// A new model of the kind. Initial values depend on the seed alone.
+std::unique_ptr<ops::nn::Module> MakeModel(const ModelInfo& info, const ModelOptions& options,
+                                           uint64_t seed);
 
 // Outputs and targets to a scalar, the mean over the batch.
 using Loss = ops::Tensor (*)(const ops::Tensor& outputs, const ops::Tensor& targets);

@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <stdexcept>
+#include <string>
 #include <vector>
 
 #include "launch/models/data.h"
@@ -20,7 +23,7 @@ std::vector<std::string> Describe(const std::vector<ops::NamedTensor>& tensors) 
 TEST(Models, NamesAndShapesArePyTorchs) {
   EXPECT_THAT(Describe(MakeModel(FindModel("linear"), {}, 0)->Parameters()),
               testing::ElementsAre("weight float32[2, 5]", "bias float32[2]"));
-  EXPECT_THAT(Describe(MakeModel(FindModel("mlp"), {32, 16}, 0)->Parameters()),
+  EXPECT_THAT(Describe(MakeModel(FindModel("mlp"), {.hidden = {32, 16}}, 0)->Parameters()),
               testing::ElementsAre("0.weight float32[32, 784]", "0.bias float32[32]",
                                    "2.weight float32[16, 32]", "2.bias float32[16]",
                                    "4.weight float32[10, 16]", "4.bias float32[10]"));
@@ -34,25 +37,90 @@ TEST(Models, SeedsDecideTheInitialValues) {
   EXPECT_NE(weights(1), weights(2));
 }
 
-TEST(Models, EachLearnsFromEachDataThatSuitsIt) {
+TEST(Models, ResNetsNamesAreThoseOfItsBlocks) {
+  const auto model = MakeModel(FindModel("resnet"), {}, 0);
+  std::vector<std::string> names;
+  for (const auto& parameter : model->Parameters()) names.push_back(parameter.name);
+  EXPECT_THAT(names, testing::IsSupersetOf({"c.weight", "b.bias", "r.0.c1.weight", "r.1.b2.weight",
+                                            "r.1.skip.0.weight", "r.1.skip.1.bias", "f.weight"}));
+  EXPECT_EQ(names.size(), 26);
+}
+
+TEST(Models, GptTiesItsHead) {
+  const auto model =
+      MakeModel(FindModel("gpt"),
+                {.gpt = {.layers = 2, .width = 32, .heads = 2, .context = 16, .vocab = 64}}, 0);
+  const auto parameters = model->Parameters();
+  EXPECT_EQ(parameters.size(), 2 + 2 * 12 + 2);
+  EXPECT_EQ(parameters[0].name, "wte.weight");
+  EXPECT_EQ(parameters[0].tensor.Describe(), "float32[64, 32]");
+  EXPECT_EQ(parameters[1].tensor.Describe(), "float32[16, 32]");
+  EXPECT_EQ(parameters.back().name, "lnf.bias");
+  const ops::Tensor ids = ops::Tensor::Zeros({3, 16}, {.dtype = ops::DType::kInt64});
+  EXPECT_EQ(model->Forward(ids).Describe(), "float32[3, 16, 64]");
+  EXPECT_EQ(model->Forward(ids.View({16, 3})).Describe(), "float32[16, 3, 64]");
+  EXPECT_THROW(model->Forward(ids.View({1, 48})), std::invalid_argument);
+  EXPECT_THROW(model->Forward(ids.View({48})), std::invalid_argument);
+}
+
+TEST(Models, GptOptionsMustGoTogether) {
+  const auto make = [](const GptOptions& gpt) {
+    return MakeModel(FindModel("gpt"), {.gpt = gpt}, 0);
+  };
+  EXPECT_THAT([&] { make({.width = 30, .heads = 4}); },
+              testing::ThrowsMessage<std::invalid_argument>(
+                  testing::HasSubstr("width 30 is not a multiple of 4 heads")));
+  EXPECT_THROW(make({.layers = 0}), std::invalid_argument);
+  EXPECT_THROW(make({.vocab = -1}), std::invalid_argument);
+}
+
+TEST(Models, EachLearnsFromSyntheticData) {
+  const ModelOptions small = {.hidden = {8}, .gpt = {.layers = 1, .width = 16, .heads = 2}};
   for (const ModelInfo& info : Models()) {
-    for (const DataSource& source : {DataSource{"digits", ""}, DataSource{"synthetic", ""}}) {
-      if (source.name == "digits" && info.task != Task::kClassification) continue;
-      const auto model = MakeModel(info, {8}, 0);
-      const Datasets data = OpenData(source, info.task, 0);
-      const ddp::Batch batch = data.train->GetBatch(std::vector<int64_t>{3, 1, 4});
-      const ops::Tensor loss = LossOf(info.task)(model->Forward(batch.inputs), batch.targets);
-      ops::Backward(loss);
-      EXPECT_TRUE(ops::Grad(model->Parameters()[0].tensor).defined()) << info.name;
+    const auto model = MakeModel(info, small, 0);
+    const Datasets data = OpenData({"synthetic", ""}, info.task, {});
+    const ddp::Batch batch = data.train->GetBatch(std::vector<int64_t>{3, 1, 4});
+    ops::Backward(LossOf(info.task)(model->Forward(batch.inputs), batch.targets));
+    for (const auto& parameter : model->Parameters()) {
+      EXPECT_TRUE(ops::Grad(parameter.tensor).defined()) << info.name << " " << parameter.name;
     }
   }
 }
 
+TEST(Models, ImageModelsSeeDigitsAndColours) {
+  for (const char* name : {"mlp", "convnet", "resnet"}) {
+    for (const char* data : {"digits", "cifar10:DIR"}) {
+      const ImageOptions images = ImagesOf(ParseDataSource(data));
+      const auto model = MakeModel(FindModel(name), {.hidden = {8}, .images = images}, 0);
+      const ops::Tensor x = ops::Tensor::Zeros({2, images.channels, images.height, images.width});
+      EXPECT_EQ(model->Forward(x).Describe(), "float32[2, 10]") << name << " " << data;
+    }
+  }
+}
+
+TEST(Data, TheLastTenthOfATextIsForTesting) {
+  const std::string path = testing::TempDir() + "/text";
+  std::ofstream(path) << std::string(1000, 'x');
+  const Datasets data = OpenData({"text", path}, Task::kLanguage, {.context = 10, .vocab = 256});
+  EXPECT_EQ(data.train->size(), 89);  // of 900 tokens, the last window needs one more
+  EXPECT_EQ(data.test->size(), 9);
+}
+
+TEST(Data, TheLastShardIsForTesting) {
+  for (int i = 0; i < 3; ++i) {
+    std::ofstream(testing::TempDir() + "/shard" + std::to_string(i)) << std::string(2 * 21, '\0');
+  }
+  const Datasets data = OpenData({"tokens", testing::TempDir() + "/shard?"}, Task::kLanguage,
+                                 {.context = 10, .vocab = 5});
+  EXPECT_EQ(data.train->size(), 4);
+  EXPECT_EQ(data.test->size(), 2);
+}
+
 TEST(Models, TrainAndTestDataDiffer) {
-  for (const Task task : {Task::kRegression, Task::kClassification}) {
-    const Datasets data = OpenData({"synthetic", ""}, task, 0);
-    EXPECT_NE(data.train->Get(0).input.ToVector<float>(),
-              data.test->Get(0).input.ToVector<float>());
+  for (const Task task : {Task::kRegression, Task::kClassification, Task::kLanguage}) {
+    const Datasets data = OpenData({"synthetic", ""}, task, {});
+    EXPECT_NE(data.train->Get(0).input.ToVector<double>(),
+              data.test->Get(0).input.ToVector<double>());
   }
 }
 

@@ -1,41 +1,27 @@
 #include "launch/trainer/summary.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <stdlib.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include <cerrno>
-#include <filesystem>
 #include <nlohmann/json.hpp>
-#include <system_error>
 
-#include "launch/agent/file_descriptor.h"
 #include "launch/text/text.h"
 
 namespace launch {
-namespace {
-
-[[noreturn]] void ThrowWriteError(const std::string& path, int error = errno) {
-  throw std::system_error(error, std::generic_category(), "can't write " + path);
-}
-
-void WriteAndSync(const FileDescriptor& file, std::string_view text, const std::string& path) {
-  if (!WriteAll(file.get(), text) || fsync(file.get()) != 0) ThrowWriteError(path);
-}
-
-}  // namespace
-
 std::string FormatSummary(const Summary& summary) {
+  const std::string rate = summary.tokens_per_second
+                               ? fmt::format("{:.0f} tokens/s", *summary.tokens_per_second)
+                               : fmt::format("{:.0f} samples/s", summary.samples_per_second);
   std::string text = fmt::format(
-      "done: {} steps in {}, {:.0f} samples/s, median step {:.3g} ms, data {:.0f}%, comm {:.0f}%\n"
+      "done: {} steps in {}, {}, median step {:.3g} ms, data {:.0f}%, comm {:.0f}%\n"
       "loss {:.4f} -> {:.4f}, test loss {:.4f}",
-      summary.steps, FormatSeconds(summary.train_seconds), summary.samples_per_second,
-      1e3 * summary.step_seconds_median, 100 * summary.data_share,
-      100 * summary.communication_share, summary.loss_first, summary.loss_last, summary.eval_loss);
+      summary.steps, FormatSeconds(summary.train_seconds), rate, 1e3 * summary.step_seconds_median,
+      100 * summary.data_share, 100 * summary.communication_share, summary.loss_first,
+      summary.loss_last, summary.eval_loss);
   if (summary.eval_accuracy) {
     text += fmt::format(", test accuracy {:.2f} %", 100 * *summary.eval_accuracy);
+  }
+  if (summary.eval_perplexity) {
+    text += fmt::format(", test perplexity {:.4g}", *summary.eval_perplexity);
   }
   return text;
 }
@@ -54,7 +40,9 @@ std::string SummaryJson(const Summary& summary) {
       {"loss_last", summary.loss_last},
       {"eval_loss", summary.eval_loss},
       {"eval_accuracy", nullptr},
+      {"eval_perplexity", nullptr},
       {"samples_per_second", summary.samples_per_second},
+      {"tokens_per_second", nullptr},
       {"step_seconds_median", summary.step_seconds_median},
       {"train_seconds", summary.train_seconds},
       {"total_seconds", summary.total_seconds},
@@ -64,28 +52,9 @@ std::string SummaryJson(const Summary& summary) {
       {"peak_rss_bytes", summary.peak_rss_bytes},
   };
   if (summary.eval_accuracy) json["eval_accuracy"] = *summary.eval_accuracy;
+  if (summary.eval_perplexity) json["eval_perplexity"] = *summary.eval_perplexity;
+  if (summary.tokens_per_second) json["tokens_per_second"] = *summary.tokens_per_second;
   return json.dump(2) + "\n";
-}
-
-void CheckWritable(const std::string& path) {
-  if (path.empty()) return;
-  if (path.ends_with('/') || std::filesystem::is_directory(path)) ThrowWriteError(path, EISDIR);
-  const std::string folder = std::filesystem::path(path).parent_path();
-  if (access(folder.empty() ? "." : folder.c_str(), W_OK | X_OK) != 0) ThrowWriteError(path);
-}
-
-void WriteFileAtomically(const std::string& path, const std::string& text) {
-  std::string temporary = path + ".XXXXXX";
-  const FileDescriptor file(mkostemp(temporary.data(), O_CLOEXEC));
-  if (!file.is_open()) ThrowWriteError(path);
-  try {
-    WriteAndSync(file, text, path);
-    fchmod(file.get(), 0644);  // mkostemp makes it private
-    if (rename(temporary.c_str(), path.c_str()) != 0) ThrowWriteError(path);
-  } catch (...) {
-    unlink(temporary.c_str());
-    throw;
-  }
 }
 
 std::string LossesText(const std::vector<float>& losses) {

@@ -21,8 +21,10 @@ struct Summary {
   double loss_first = 0;  // of the first step
   double loss_last = 0;   // of the last step
   double eval_loss = 0;
-  std::optional<double> eval_accuracy;  // from 0 to 1; null for regression
-  double samples_per_second = 0;        // of all ranks, evaluation left out
+  std::optional<double> eval_accuracy;      // from 0 to 1; null but for classification
+  std::optional<double> eval_perplexity;    // null but for language
+  double samples_per_second = 0;            // of all ranks, evaluation left out
+  std::optional<double> tokens_per_second;  // the same; null but for language
   double step_seconds_median = 0;
   double train_seconds = 0;               // in steps
   double total_seconds = 0;               // since the launcher started
@@ -34,14 +36,6 @@ struct Summary {
 
 std::string FormatSummary(const Summary& summary);
 std::string SummaryJson(const Summary& summary);
-
-// Throws std::system_error, with the path, when no file can be made there; "" is none. For telling
-// so before hours of work, not after.
-void CheckWritable(const std::string& path);
-
-// Puts `text` in the place of what the file held, all of it or, on an error, nothing. Throws
-// std::system_error with the path.
-void WriteFileAtomically(const std::string& path, const std::string& text);
 
 // One line a loss, in hexadecimal ("0x1.8p+0"), which reads back to the same bits.
 std::string LossesText(const std::vector<float>& losses);

@@ -38,31 +38,6 @@ TEST(Summary, RegressionHasNoAccuracy) {
   EXPECT_THAT(FormatSummary({}), testing::Not(testing::HasSubstr("accuracy")));
 }
 
-TEST(Summary, FilesAreReplacedWhole) {
-  const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / "atomic";
-  std::filesystem::create_directory(folder);
-  const std::string path = folder / "file";
-  WriteFileAtomically(path, "old and long");
-  WriteFileAtomically(path, "new");
-  EXPECT_EQ(Read(path), "new");
-  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder), {}), 1);
-}
-
-TEST(Summary, UnwritablePathsAreNamed) {
-  EXPECT_THROW(CheckWritable("/no/such/folder/file"), std::system_error);
-  EXPECT_THROW(CheckWritable(testing::TempDir()), std::system_error);
-  EXPECT_THROW(CheckWritable(testing::TempDir() + "/not_there/"), std::system_error);
-  EXPECT_THROW(CheckWritable("."), std::system_error);
-  EXPECT_NO_THROW(CheckWritable(testing::TempDir() + "/file"));
-  EXPECT_NO_THROW(CheckWritable(""));
-  try {
-    WriteFileAtomically("/no/such/folder/file", "text");
-    FAIL() << "nothing was thrown";
-  } catch (const std::system_error& e) {
-    EXPECT_THAT(e.what(), testing::HasSubstr("can't write /no/such/folder/file"));
-  }
-}
-
 TEST(Summary, LossesReadBackExactly) {
   const std::vector<float> losses = {2.302585f, 0.1f, 1e-20f};
   std::istringstream text(LossesText(losses));

@@ -14,19 +14,19 @@ void RequireDefined(std::string_view function, InputList inputs) {
   }
 }
 
+void RequireFloating(std::string_view function, const Tensor& x) {
+  RequireDefined(function, {x});
+  if (IsFloating(x.dtype())) return;
+  throw std::invalid_argument(
+      fmt::format("{}: expected a floating point input, got {}", function, x.Describe()));
+}
+
 void RequireSameType(std::string_view function, const Tensor& a, const Tensor& b) {
   RequireDefined(function, {a, b});
   if (a.dtype() == b.dtype() && a.device() == b.device()) return;
   throw std::invalid_argument(fmt::format("{}: {} and {} differ in {}", function, a.Describe(),
                                           b.Describe(),
                                           a.dtype() != b.dtype() ? "dtype" : "device"));
-}
-
-void RequireFloating(std::string_view function, const Tensor& x) {
-  RequireDefined(function, {x});
-  if (IsFloating(x.dtype())) return;
-  throw std::invalid_argument(
-      fmt::format("{}: expected a floating point input, got {}", function, x.Describe()));
 }
 
 }  // namespace ops

@@ -112,6 +112,14 @@ void AddScalar(double value, const Tensor& x, const Tensor& out) {
   });
 }
 
+void Clamp(double low, double high, const Tensor& x, const Tensor& out) {
+  const auto kernel = FloatingKernels("Clamp", out.dtype()).clamp;
+  const int64_t size = SizeOf(out.dtype());
+  ParallelFor(out.num_elements(), kChunk, [&](int64_t begin, int64_t end) {
+    kernel(x.raw_data() + begin * size, low, high, out.raw_data() + begin * size, end - begin);
+  });
+}
+
 void BroadcastRow(const Tensor& bias, const Tensor& out) {
   // A block of rows that grows to a page, so that short rows don't cost a call each.
   constexpr int64_t kBlockBytes = 4096;

@@ -22,6 +22,8 @@ void Binary(BinaryOp op, const Tensor& a, const Tensor& b, const Tensor& out);
 //   Scale: out = factor x          AddScalar: out = x + value
 void Scale(double factor, const Tensor& x, const Tensor& out, bool accumulate = false);
 void AddScalar(double value, const Tensor& x, const Tensor& out);
+// out = x, but `low` where it is less and `high` where it is more; NaN stays NaN.
+void Clamp(double low, double high, const Tensor& x, const Tensor& out);
 
 // Every row of out[rows, n] = bias[n], of any dtype.
 void BroadcastRow(const Tensor& bias, const Tensor& out);

@@ -98,6 +98,20 @@ void AddScalar(const void* x, double scalar, void* out, int64_t n) {
   ForEach(n, [=](int64_t i) { to[i] = Round<T>(Load(from[i]) + value); });
 }
 
+// Comparisons are false for NaN, which so stays.
+template <class T>
+void Clamp(const void* x, double low, double high, void* out, int64_t n) {
+  const T* from = static_cast<const T*>(x);
+  T* to = static_cast<T*>(out);
+  const Compute<T> lowest = static_cast<Compute<T>>(low);
+  const Compute<T> highest = static_cast<Compute<T>>(high);
+  ForEach(n, [=](int64_t i) {
+    const Compute<T> value = Load(from[i]);
+    const Compute<T> raised = value < lowest ? lowest : value;
+    to[i] = Round<T>(raised > highest ? highest : raised);
+  });
+}
+
 template <class T>
 constexpr ElementwiseKernels IntegerKernels() {
   return {
@@ -108,6 +122,7 @@ constexpr ElementwiseKernels IntegerKernels() {
       .scale = nullptr,
       .add_scaled = nullptr,
       .add_scalar = nullptr,
+      .clamp = nullptr,
   };
 }
 
@@ -117,6 +132,7 @@ constexpr ElementwiseKernels FloatingKernels() {
   kernels.scale = Scale<T>;
   kernels.add_scaled = AddScaled<T>;
   kernels.add_scalar = AddScalar<T>;
+  kernels.clamp = Clamp<T>;
   return kernels;
 }
 

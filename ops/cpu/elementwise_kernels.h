@@ -18,6 +18,7 @@ struct ElementwiseKernels {
   WithScalar scale;
   WithScalar add_scaled;  // out += scalar x
   WithScalar add_scalar;
+  void (*clamp)(const void* x, double low, double high, void* out, int64_t n);
 };
 
 inline constexpr int kNumDTypes = 7;

@@ -115,6 +115,12 @@ void LargeShapes(benchmark::internal::Benchmark* benchmark) {
   benchmark->Args({512, 1024, 256, 0, 1});
   benchmark->Args({1024, 256, 512, 1, 0});
   benchmark->Args({512, 256, 1024, 0, 0});
+  benchmark->Args({512, 256, 256, 0, 1});
+  benchmark->Args({512, 256, 1024, 0, 1});
+  benchmark->Args({256, 1024, 512, 1, 0});
+  benchmark->Args({64, 128, 1568, 0, 1});  // the last layers of a convolutional network
+  benchmark->Args({64, 1568, 128, 0, 0});
+  benchmark->Args({128, 1568, 64, 1, 0});
   benchmark->Args({128, 128, 64, 0, 1});
   benchmark->Args({128, 64, 128, 0, 0});
   benchmark->Args({512, 512, 512, 0, 0});
@@ -126,36 +132,56 @@ BENCHMARK(MatMulTwoThreads)->Apply(LargeShapes)->UseRealTime();
 BENCHMARK(MatMulOpenBlas)->Apply(SmallShapes)->Apply(LargeShapes);
 BENCHMARK(MatMulOneDnn)->Apply(SmallShapes)->Apply(LargeShapes);
 
-// Optimizer steps: {parameters}.
+// Optimizer steps: {parameters, tensors that they are in}.
+
+FlatRange RangeOf(benchmark::State& state, const Tensor& parameter, const Tensor& gradient) {
+  FlatRange range(DType::kFloat32);
+  const int64_t size = state.range(0) / state.range(1);
+  // Backwards, so that no two of them become one.
+  for (int64_t end = size * state.range(1); end > 0; end -= size) {
+    range.Add(parameter.Slice(end - size, end), gradient.Slice(end - size, end), end - size, 7);
+  }
+  return range;
+}
 
 void Sgd(benchmark::State& state) {
   const Shape shape{state.range(0)};
   const Tensor parameter = Random(shape), gradient = Random(shape);
-  for (auto _ : state) SgdStep(parameter, gradient, {}, {.learning_rate = 1e-3});
+  const FlatRange range = RangeOf(state, parameter, gradient);
+  for (auto _ : state) SgdStep(range, {}, {.learning_rate = 1e-3});
   ReportBytes(state, 3 * parameter.num_bytes());
 }
 
 void SgdMomentum(benchmark::State& state) {
   const Shape shape{state.range(0)};
   const Tensor parameter = Random(shape), gradient = Random(shape), buffer = Random(shape);
-  for (auto _ : state)
-    SgdStep(parameter, gradient, buffer, {.learning_rate = 1e-3, .momentum = 0.9});
+  const FlatRange range = RangeOf(state, parameter, gradient);
+  for (auto _ : state) SgdStep(range, buffer, {.learning_rate = 1e-3, .momentum = 0.9});
   ReportBytes(state, 5 * parameter.num_bytes());
 }
 
-void AdamW(benchmark::State& state) {
+void AdamW(benchmark::State& state, int num_threads) {
+  ThreadPool pool(num_threads);
+  const ScopedThreadPool use(&pool);
   const Shape shape{state.range(0)};
   const Tensor parameter = Random(shape), gradient = Random(shape);
   const Tensor first = Random(shape), second = Random(shape);
   const AdamStepOptions options = {
-      .learning_rate = 1e-3, .weight_decay = 0.01, .decoupled_weight_decay = true, .step = 7};
-  for (auto _ : state) AdamStep(parameter, gradient, first, second, options);
+      .learning_rate = 1e-3, .weight_decay = 0.01, .decoupled_weight_decay = true};
+  const FlatRange range = RangeOf(state, parameter, gradient);
+  for (auto _ : state) AdamStep(range, first, second, options);
   ReportBytes(state, 7 * parameter.num_bytes());
 }
 
-BENCHMARK(Sgd)->Arg(12)->Arg(100'000)->Arg(10'000'000);
-BENCHMARK(SgdMomentum)->Arg(12)->Arg(100'000)->Arg(10'000'000);
-BENCHMARK(AdamW)->Arg(12)->Arg(100'000)->Arg(10'000'000);
+void StepSizes(benchmark::internal::Benchmark* benchmark) {
+  benchmark->Args({12, 1})->Args({100'000, 1})->Args({100'000, 1000});
+  benchmark->Args({10'000'000, 1})->Args({10'000'000, 40});
+}
+
+BENCHMARK(Sgd)->Apply(StepSizes);
+BENCHMARK(SgdMomentum)->Apply(StepSizes);
+BENCHMARK_CAPTURE(AdamW, one_thread, 1)->Apply(StepSizes);
+BENCHMARK_CAPTURE(AdamW, two_threads, 2)->Apply(StepSizes)->UseRealTime();
 
 // Elementwise operations and sums: {rows, columns}.
 

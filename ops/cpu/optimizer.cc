@@ -11,20 +11,32 @@ namespace {
 
 constexpr int64_t kChunk = 32768;
 
-template <class T>
-const OptimizerKernels<T>& Kernels() {
-  const OptimizerKernelTable& table =
+const OptimizerKernels& Kernels(DType dtype) {
+  const auto& kernels =
       ForIsa(baseline::kOptimizerKernels, avx2::kOptimizerKernels, avx512::kOptimizerKernels);
-  if constexpr (std::is_same_v<T, float>) {
-    return table.float32;
-  } else {
-    return table.float64;
-  }
+  return kernels[static_cast<int>(dtype)];
 }
 
-Momentum MomentumOf(const SgdStepOptions& options) {
-  if (options.momentum == 0) return Momentum::kNone;
-  return options.first_step ? Momentum::kFirstStep : Momentum::kLater;
+// Calls body(part, step) for parts of the range, over the threads.
+template <class Body>
+void ForEachStepPart(const FlatRange& range, const Tensor& first_state, const Tensor& second_state,
+                     Body body) {
+  const int64_t size = SizeOf(range.dtype()), state_size = SizeOf(StateDType(range.dtype()));
+  const auto at = [](std::byte* data, int64_t offset) {
+    return data == nullptr ? nullptr : data + offset;
+  };
+  std::byte* const first = first_state.defined() ? first_state.raw_data() : nullptr;
+  std::byte* const second = second_state.defined() ? second_state.raw_data() : nullptr;
+  ParallelFor(range.num_elements(), kChunk, [&](int64_t begin, int64_t end) {
+    range.ForEachPart(begin, end, [&](const FlatSegment& segment, int64_t from, int64_t to) {
+      const int64_t state = (segment.state_begin + from) * state_size;
+      body(StepPart{.count = to - from,
+                    .parameter = segment.parameter + from * size,
+                    .gradient = at(segment.gradient, from * size),
+                    .states = {at(first, state), at(second, state)}},
+           segment.step);
+    });
+  });
 }
 
 WeightDecay WeightDecayOf(const AdamStepOptions& options) {
@@ -32,50 +44,60 @@ WeightDecay WeightDecayOf(const AdamStepOptions& options) {
   return options.decoupled_weight_decay ? WeightDecay::kDecoupled : WeightDecay::kCoupled;
 }
 
+AdamConstants ConstantsOf(const AdamStepOptions& options, int64_t step) {
+  const double correction1 = 1 - std::pow(options.beta1, step);
+  const double correction2 = 1 - std::pow(options.beta2, step);
+  return {
+      .beta1 = options.beta1,
+      .beta2 = options.beta2,
+      .step_size = options.learning_rate / correction1,
+      .root_correction = std::sqrt(correction2),
+      .epsilon = options.epsilon,
+      .weight_decay = options.weight_decay,
+      .keep = 1 - options.learning_rate * options.weight_decay,
+  };
+}
+
 }  // namespace
 
-void SgdStep(const Tensor& parameter, const Tensor& gradient, const Tensor& momentum_buffer,
-             const SgdStepOptions& options) {
-  DispatchFloat("SGD", parameter.dtype(), [&]<class T>() {
-    const Momentum momentum = MomentumOf(options);
-    const SgdArguments<T> arguments = {
-        .parameter = parameter.data<T>(),
-        .gradient = gradient.data<T>(),
-        .momentum_buffer = momentum == Momentum::kNone ? nullptr : momentum_buffer.data<T>(),
-        .learning_rate = static_cast<T>(options.learning_rate),
-        .momentum = static_cast<T>(options.momentum),
-        .weight_decay = static_cast<T>(options.weight_decay),
-    };
-    const auto kernel = Kernels<T>().sgd[static_cast<int>(momentum)][options.weight_decay != 0];
-    ParallelFor(parameter.num_elements(), kChunk,
-                [&](int64_t begin, int64_t end) { kernel(arguments, begin, end); });
+void SgdStep(const FlatRange& range, const Tensor& momentum_buffer, const SgdStepOptions& options) {
+  const Momentum momentum = options.momentum == 0 ? Momentum::kNone
+                            : options.nesterov    ? Momentum::kNesterov
+                                                  : Momentum::kPlain;
+  const auto kernel =
+      Kernels(range.dtype()).sgd[static_cast<int>(momentum)][options.weight_decay != 0];
+  const SgdConstants constants = {.learning_rate = options.learning_rate,
+                                  .momentum = options.momentum,
+                                  .weight_decay = options.weight_decay};
+  ForEachStepPart(range, momentum_buffer, {},
+                  [&](const StepPart& part, int64_t) { kernel(part, constants); });
+}
+
+void AdamStep(const FlatRange& range, const Tensor& first_moment, const Tensor& second_moment,
+              const AdamStepOptions& options) {
+  if (range.segments().empty()) return;
+  const auto kernel = Kernels(range.dtype()).adam[static_cast<int>(WeightDecayOf(options))];
+  // Nearly always all parameters have taken as many steps.
+  const int64_t usual_step = range.segments().front().step;
+  const AdamConstants usual = ConstantsOf(options, usual_step);
+  ForEachStepPart(range, first_moment, second_moment, [&](const StepPart& part, int64_t step) {
+    kernel(part, step == usual_step ? usual : ConstantsOf(options, step));
   });
 }
 
-void AdamStep(const Tensor& parameter, const Tensor& gradient, const Tensor& first_moment,
-              const Tensor& second_moment, const AdamStepOptions& options) {
-  const double correction1 = 1 - std::pow(options.beta1, options.step);
-  const double correction2 = 1 - std::pow(options.beta2, options.step);
-  DispatchFloat("Adam", parameter.dtype(), [&]<class T>() {
-    const AdamArguments<T> arguments = {
-        .parameter = parameter.data<T>(),
-        .gradient = gradient.data<T>(),
-        .first_moment = first_moment.data<T>(),
-        .second_moment = second_moment.data<T>(),
-        .beta1 = static_cast<T>(options.beta1),
-        .one_minus_beta1 = static_cast<T>(1 - options.beta1),
-        .beta2 = static_cast<T>(options.beta2),
-        .one_minus_beta2 = static_cast<T>(1 - options.beta2),
-        .step_size = static_cast<T>(options.learning_rate / correction1),
-        .root_correction = static_cast<T>(std::sqrt(correction2)),
-        .epsilon = static_cast<T>(options.epsilon),
-        .weight_decay = static_cast<T>(options.weight_decay),
-        .keep = static_cast<T>(1 - options.learning_rate * options.weight_decay),
-    };
-    const auto kernel = Kernels<T>().adam[static_cast<int>(WeightDecayOf(options))];
-    ParallelFor(parameter.num_elements(), kChunk,
-                [&](int64_t begin, int64_t end) { kernel(arguments, begin, end); });
-  });
+void LionStep(const FlatRange& range, const Tensor& momentum, const LionStepOptions& options) {
+  const auto kernel = Kernels(range.dtype()).lion;
+  const LionConstants constants = {.learning_rate = options.learning_rate,
+                                   .beta1 = options.beta1,
+                                   .beta2 = options.beta2,
+                                   .keep = 1 - options.learning_rate * options.weight_decay};
+  ForEachStepPart(range, momentum, {},
+                  [&](const StepPart& part, int64_t) { kernel(part, constants); });
+}
+
+void AverageStep(const FlatRange& range, const Tensor& average, double decay) {
+  const auto kernel = Kernels(range.dtype()).average;
+  ForEachStepPart(range, average, {}, [&](const StepPart& part, int64_t) { kernel(part, decay); });
 }
 
 }  // namespace ops::cpu

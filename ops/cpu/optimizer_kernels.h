@@ -6,54 +6,52 @@
 
 namespace ops::cpu {
 
-template <class T>
-struct SgdArguments {
-  T* parameter;
-  const T* gradient;
-  T* momentum_buffer;
-  T learning_rate;
-  T momentum;
-  T weight_decay;
+// Elements that lie one after the other, and their states.
+struct StepPart {
+  int64_t count;
+  void* parameter;
+  const void* gradient;
+  void* states[2];
 };
 
-template <class T>
-struct AdamArguments {
-  T* parameter;
-  const T* gradient;
-  T* first_moment;
-  T* second_moment;
-  T beta1, one_minus_beta1;
-  T beta2, one_minus_beta2;
-  T step_size;        // learning rate / (1 - beta1^t)
-  T root_correction;  // sqrt(1 - beta2^t)
-  T epsilon;
-  T weight_decay;  // coupled: of the gradient
-  T keep;          // decoupled: 1 - learning rate * weight decay
+struct SgdConstants {
+  double learning_rate, momentum, weight_decay;
 };
 
-enum class Momentum { kNone, kFirstStep, kLater };
+struct AdamConstants {
+  double beta1, beta2;
+  double step_size;        // learning rate / (1 - beta1^t)
+  double root_correction;  // sqrt(1 - beta2^t)
+  double epsilon;
+  double weight_decay;  // coupled: of the gradient
+  double keep;          // decoupled: 1 - learning rate * weight decay
+};
+
+struct LionConstants {
+  double learning_rate, beta1, beta2;
+  double keep;  // 1 - learning rate * weight decay
+};
+
+enum class Momentum { kNone, kPlain, kNesterov };
 enum class WeightDecay { kNone, kCoupled, kDecoupled };
 
-// Each takes its elements [begin, end).
-template <class T>
 struct OptimizerKernels {
-  void (*sgd[3][2])(const SgdArguments<T>&, int64_t begin, int64_t end);  // [Momentum][has decay]
-  void (*adam[3])(const AdamArguments<T>&, int64_t begin, int64_t end);   // [WeightDecay]
+  void (*sgd[3][2])(const StepPart&, const SgdConstants&);  // [Momentum][has decay]
+  void (*adam[3])(const StepPart&, const AdamConstants&);   // [WeightDecay]
+  void (*lion)(const StepPart&, const LionConstants&);
+  void (*average)(const StepPart&, double decay);
 };
 
-struct OptimizerKernelTable {
-  OptimizerKernels<float> float32;
-  OptimizerKernels<double> float64;
-};
+inline constexpr int kNumParameterDTypes = 4;
 
 namespace baseline {
-extern const OptimizerKernelTable kOptimizerKernels;
+extern const OptimizerKernels kOptimizerKernels[kNumParameterDTypes];  // by DType
 }
 namespace avx2 {
-extern const OptimizerKernelTable kOptimizerKernels;
+extern const OptimizerKernels kOptimizerKernels[kNumParameterDTypes];
 }
 namespace avx512 {
-extern const OptimizerKernelTable kOptimizerKernels;
+extern const OptimizerKernels kOptimizerKernels[kNumParameterDTypes];
 }
 
 }  // namespace ops::cpu

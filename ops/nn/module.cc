@@ -20,6 +20,31 @@ bool Contains(const std::vector<NamedTensor>& list, const Tensor& tensor) {
       list, [&](const NamedTensor& known) { return known.tensor.IsSameAs(tensor); });
 }
 
+using ByName = std::map<std::string_view, const Tensor*>;
+
+// Throws unless both have the same names.
+void RequireSameNames(const std::vector<NamedTensor>& own, const ByName& values) {
+  std::vector<std::string_view> missing, unexpected;
+  for (const auto& [name, tensor] : own) {
+    if (!values.contains(name)) missing.push_back(name);
+  }
+  for (const auto& [name, tensor] : values) {
+    const bool known =
+        std::ranges::any_of(own, [&](const auto& mine) { return mine.name == name; });
+    if (!known) unexpected.push_back(name);
+  }
+  if (missing.empty() && unexpected.empty()) return;
+  throw std::invalid_argument(fmt::format("LoadStateDict: missing: [{}], unexpected: [{}]",
+                                          fmt::join(missing, ", "), fmt::join(unexpected, ", ")));
+}
+
+void RequireAlike(const NamedTensor& own, const Tensor& value) {
+  const auto& [name, tensor] = own;
+  if (value.defined() && value.shape() == tensor.shape() && value.dtype() == tensor.dtype()) return;
+  throw std::invalid_argument(fmt::format("LoadStateDict: '{}' is {}, expected {}", name,
+                                          value.Describe(), tensor.Describe()));
+}
+
 }  // namespace
 
 // A child may go before its parent (a member does) or after it (what a wrapper was given does).
@@ -54,9 +79,52 @@ std::vector<NamedTensor> Module::Buffers() const {
   return found;
 }
 
+std::vector<NamedModule> Module::Modules() {
+  std::vector<NamedModule> found;
+  CollectModules("", found);
+  return found;
+}
+
+void Module::CollectModules(const std::string& prefix, std::vector<NamedModule>& found) {
+  found.push_back({prefix, this});
+  for (const auto& [name, child] : children_) child->CollectModules(Join(prefix, name), found);
+}
+
+void Module::ForEachHandle(absl::FunctionRef<void(Tensor&)> f) {
+  for (const auto& [name, parameter] : parameters_) f(*parameter);
+  for (const auto& [name, buffer] : buffers_) f(*buffer);
+  for (const auto& [name, child] : children_) child->ForEachHandle(f);
+}
+
 void Module::ZeroGrad() {
   for (const auto& [name, parameter] : parameters_) ClearGrad(*parameter);
   for (const auto& [name, child] : children_) child->ZeroGrad();
+}
+
+void Module::Freeze(bool frozen) {
+  for (const auto& [name, parameter] : parameters_) {
+    SetRequiresGrad(*parameter, !frozen);
+    if (frozen) ClearGrad(*parameter);
+  }
+  for (const auto& [name, child] : children_) child->Freeze(frozen);
+}
+
+void Module::To(DType dtype) {
+  if (!IsFloating(dtype)) {
+    throw std::invalid_argument(fmt::format(
+        "a module's parameters can't be {}: expected a floating point dtype", Name(dtype)));
+  }
+  std::vector<std::pair<Tensor, Tensor>> replaced;  // by what
+  ForEachHandle([&](Tensor& handle) {
+    if (!IsFloating(handle.dtype()) || handle.dtype() == dtype) return;
+    auto known = std::ranges::find_if(
+        replaced, [&handle](const auto& pair) { return pair.first.IsSameAs(handle); });
+    if (known == replaced.end()) {
+      known = replaced.emplace(known, handle, handle.To(dtype));
+      if (RequiresGrad(handle)) SetRequiresGrad(known->second);
+    }
+    handle = known->second;
+  });
 }
 
 void Module::Train(bool training) {
@@ -70,32 +138,13 @@ std::vector<NamedTensor> Module::StateDict() const {
   return state;
 }
 
-void Module::LoadStateDict(const std::vector<NamedTensor>& state) {
-  const std::vector<NamedTensor> own = StateDict();
-  std::map<std::string_view, const Tensor*> values;
+void Module::LoadStateDict(const std::vector<NamedTensor>& state, bool strict) {
+  std::vector<NamedTensor> own = StateDict();
+  ByName values;
   for (const auto& [name, tensor] : state) values[name] = &tensor;
-
-  std::vector<std::string_view> missing, unexpected;
-  for (const auto& [name, tensor] : own) {
-    if (!values.contains(name)) missing.push_back(name);
-  }
-  for (const auto& [name, tensor] : values) {
-    const bool known =
-        std::ranges::any_of(own, [&](const auto& mine) { return mine.name == name; });
-    if (!known) unexpected.push_back(name);
-  }
-  if (!missing.empty() || !unexpected.empty()) {
-    throw std::invalid_argument(fmt::format("LoadStateDict: missing: [{}], unexpected: [{}]",
-                                            fmt::join(missing, ", "), fmt::join(unexpected, ", ")));
-  }
-  for (const auto& [name, tensor] : own) {
-    const Tensor& value = *values.at(name);
-    if (value.defined() && value.shape() == tensor.shape() && value.dtype() == tensor.dtype()) {
-      continue;
-    }
-    throw std::invalid_argument(fmt::format("LoadStateDict: '{}' is {}, expected {}", name,
-                                            value.Describe(), tensor.Describe()));
-  }
+  if (strict) RequireSameNames(own, values);
+  std::erase_if(own, [&values](const NamedTensor& mine) { return !values.contains(mine.name); });
+  for (const NamedTensor& mine : own) RequireAlike(mine, *values.at(mine.name));
   for (const auto& [name, tensor] : own) tensor.CopyFrom(*values.at(name));
 }
 

@@ -17,9 +17,18 @@
 #include <utility>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "ops/tensor/tensor.h"
 
 namespace ops::nn {
+
+class Module;
+
+// A module and its name, as seen from one above it: "blocks.0.fc".
+struct NamedModule {
+  std::string name;
+  Module* module;
+};
 
 class Module {
  public:
@@ -38,8 +47,26 @@ class Module {
   std::vector<NamedTensor> Parameters() const;
   std::vector<NamedTensor> Buffers() const;
 
+  // This module, under the name "", and all below it, in the order of Parameters(): to give every
+  // layer of a kind other weights, or to freeze some.
+  //
+  //   for (const auto& [name, module] : model.Modules()) {
+  //     if (auto* linear = dynamic_cast<nn::Linear*>(module)) ...
+  //   }
+  std::vector<NamedModule> Modules();
+
   // "none yet" for every parameter's gradient.
   void ZeroGrad();
+
+  // All parameters, here and below, get no gradient any more, so that optimizers leave them alone;
+  // gradients that they have are dropped. With false they are trained again.
+  void Freeze(bool frozen = true);
+
+  // Replaces floating point parameters and buffers, here and below, by ones of another dtype.
+  // Parameters that were the same tensor (tied weights) still are. Gradients and hooks don't come
+  // along: call it before an optimizer or DistributedDataParallel gets the parameters. Throws
+  // std::invalid_argument for a dtype that isn't floating point.
+  void To(DType dtype);
 
   // Layers that behave differently in training and evaluation (dropout, batch norm) ask
   // training(). A new module is in training mode.
@@ -50,8 +77,9 @@ class Module {
   // Parameters and buffers under their names; the tensors share memory with the module.
   std::vector<NamedTensor> StateDict() const;
   // Copies values in, by name. Throws std::invalid_argument that lists missing and unexpected
-  // names, or the first tensor whose shape or dtype differs, and then nothing has changed.
-  void LoadStateDict(const std::vector<NamedTensor>& state);
+  // names, or the first tensor whose shape or dtype differs, and then nothing has changed. Unless
+  // `strict`, names that only one side has are passed over: to begin with a part of another model.
+  void LoadStateDict(const std::vector<NamedTensor>& state, bool strict = true);
 
   // The module's own name, "blocks.0.fc": what error messages print. The outermost is "".
   std::string Path() const;
@@ -74,6 +102,9 @@ class Module {
   // Appends the tensors of one kind, of this module and its children, that aren't there yet.
   void Collect(std::vector<Named<Tensor>> Module::*kind, const std::string& prefix,
                std::vector<NamedTensor>& found) const;
+  void CollectModules(const std::string& prefix, std::vector<NamedModule>& found);
+  // Calls f(tensor) for each registered handle, here and below; one tensor may have several.
+  void ForEachHandle(absl::FunctionRef<void(Tensor&)> f);
   void RequireFree(const std::string& name) const;
 
   std::vector<Named<Module>> children_;

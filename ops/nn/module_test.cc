@@ -94,6 +94,52 @@ TEST(ModuleTest, TrainingModeReachesChildren) {
   EXPECT_TRUE(pair.second.training());
 }
 
+TEST(ModuleTest, FreezingReachesChildrenAndDropsGradients) {
+  Pair pair;
+  const Tensor x = Tensor::Full({2}, 1);
+  Backward(Sum(pair.second.Forward(pair.first.Forward(x))));
+  pair.first.Freeze();
+  EXPECT_FALSE(RequiresGrad(pair.first.factor));
+  EXPECT_FALSE(Grad(pair.first.factor).defined());
+  EXPECT_TRUE(Grad(pair.second.factor).defined());
+  pair.ZeroGrad();
+  Backward(Sum(pair.second.Forward(pair.first.Forward(x))));
+  EXPECT_FALSE(Grad(pair.first.factor).defined());
+  EXPECT_TRUE(Grad(pair.second.factor).defined());
+  pair.Freeze();
+  EXPECT_FALSE(RequiresGrad(pair.own));
+  pair.Freeze(false);
+  EXPECT_TRUE(RequiresGrad(pair.first.factor));
+}
+
+TEST(ModuleTest, ModulesAreListedWithTheirNames) {
+  Pair pair;
+  Scaler third;
+  pair.second.Register("inner", third);
+  std::vector<std::string> names;
+  for (const auto& [name, module] : pair.Modules()) names.push_back(name);
+  EXPECT_THAT(names, ElementsAre("", "first", "second", "second.inner"));
+  EXPECT_EQ(pair.Modules()[0].module, &pair);
+  EXPECT_EQ(pair.Modules()[3].module, &third);
+}
+
+TEST(ModuleTest, ToChangesTheDTypeOfFloatingTensors) {
+  Pair pair;
+  Tensor tied = pair.first.factor;
+  pair.second.RegisterParameter("tied", tied);
+  SetRequiresGrad(pair.own, false);
+  pair.To(DType::kBFloat16);
+  EXPECT_EQ(pair.first.factor.dtype(), DType::kBFloat16);
+  EXPECT_THAT(pair.first.factor.ToVector<float>(), ElementsAre(3, 3));
+  EXPECT_TRUE(tied.IsSameAs(pair.first.factor));
+  EXPECT_TRUE(RequiresGrad(tied));
+  EXPECT_EQ(pair.own.dtype(), DType::kBFloat16);
+  EXPECT_FALSE(RequiresGrad(pair.own));
+  EXPECT_EQ(pair.first.calls.dtype(), DType::kInt64);
+  EXPECT_THAT([&] { pair.To(DType::kInt32); },
+              ThrowsMessage<std::invalid_argument>(HasSubstr("int32")));
+}
+
 TEST(ModuleTest, ForwardOfAModuleWithoutOneNamesIt) {
   struct Outer : Module {
     Outer() { Register("inner", inner); }
@@ -173,6 +219,18 @@ TEST(StateDictTest, NamesWhatIsMissingAndUnexpectedAndChangesNothing) {
       },
       ThrowsMessage<std::invalid_argument>(HasSubstr("float32[]")));
   EXPECT_THAT(scaler.factor.ToVector<float>(), ElementsAre(3, 3));
+}
+
+TEST(StateDictTest, WithoutStrictnessTakesWhatItKnows) {
+  Scaler scaler;
+  const Tensor value = Tensor::Full({2}, 8);
+  scaler.LoadStateDict({{"factor", value}, {"head", value}}, /*strict=*/false);
+  EXPECT_THAT(scaler.factor.ToVector<float>(), ElementsAre(8, 8));
+  EXPECT_THAT(
+      [&] {
+        scaler.LoadStateDict({{"factor", Tensor::Zeros({3})}}, /*strict=*/false);
+      },
+      ThrowsMessage<std::invalid_argument>(HasSubstr("float32[3]")));
 }
 
 TEST(StateDictTest, KeepsGradientsAndPlaces) {

@@ -2,48 +2,45 @@
 
 #include <utility>
 
-#include "ops/autograd/grad.h"
 #include "ops/optim/kernels.h"
 
 namespace ops::optim {
+namespace {
 
-Adam::Adam(std::vector<NamedTensor> parameters, const AdamOptions& options,
+constexpr std::string_view kStateNames[] = {"exp_avg", "exp_avg_sq"};
+
+}  // namespace
+
+Adam::Adam(std::vector<ParameterGroup> groups, const AdamOptions& options,
            bool decoupled_weight_decay)
-    : Optimizer(std::move(parameters), options.learning_rate),
+    : Optimizer(std::move(groups), options.learning_rate, options.weight_decay, kStateNames),
       options_(options),
-      decoupled_weight_decay_(decoupled_weight_decay),
-      states_(this->parameters().size()) {
+      decoupled_weight_decay_(decoupled_weight_decay) {
   Fraction("beta1", options.beta1);
   Fraction("beta2", options.beta2);
   NotNegative("epsilon", options.epsilon);
-  NotNegative("weight_decay", options.weight_decay);
 }
 
+Adam::Adam(std::vector<ParameterGroup> groups, const AdamOptions& options)
+    : Adam(std::move(groups), options, /*decoupled_weight_decay=*/false) {}
+
 Adam::Adam(std::vector<NamedTensor> parameters, const AdamOptions& options)
-    : Adam(std::move(parameters), options, /*decoupled_weight_decay=*/false) {}
+    : Adam(OneGroup(std::move(parameters)), options) {}
+
+AdamW::AdamW(std::vector<ParameterGroup> groups, const AdamOptions& options)
+    : Adam(std::move(groups), options, /*decoupled_weight_decay=*/true) {}
 
 AdamW::AdamW(std::vector<NamedTensor> parameters, const AdamOptions& options)
-    : Adam(std::move(parameters), options, /*decoupled_weight_decay=*/true) {}
+    : AdamW(OneGroup(std::move(parameters)), options) {}
 
-void Adam::Step() {
-  for (size_t i = 0; i < parameters().size(); ++i) {
-    const Tensor& parameter = parameters()[i].tensor;
-    const Tensor gradient = Grad(parameter);
-    if (!gradient.defined()) continue;
-    State& state = states_[i];
-    if (state.step++ == 0) {
-      state.first_moment = Tensor::Zeros(parameter.shape(), parameter.options());
-      state.second_moment = Tensor::Zeros(parameter.shape(), parameter.options());
-    }
-    kernels::AdamStep(parameter, gradient, state.first_moment, state.second_moment,
-                      {.learning_rate = learning_rate(),
-                       .beta1 = options_.beta1,
-                       .beta2 = options_.beta2,
-                       .epsilon = options_.epsilon,
-                       .weight_decay = options_.weight_decay,
-                       .decoupled_weight_decay = decoupled_weight_decay_,
-                       .step = state.step});
-  }
+void Adam::Update(const FlatGroup& flat, double learning_rate, double weight_decay) {
+  kernels::AdamStep(flat.range(), flat.state(0), flat.state(1),
+                    {.learning_rate = learning_rate,
+                     .beta1 = options_.beta1,
+                     .beta2 = options_.beta2,
+                     .epsilon = options_.epsilon,
+                     .weight_decay = weight_decay,
+                     .decoupled_weight_decay = decoupled_weight_decay_});
 }
 
 }  // namespace ops::optim

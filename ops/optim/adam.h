@@ -7,7 +7,6 @@
 //   p -= learning_rate (m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^t)) + epsilon)
 #pragma once
 
-#include <cstdint>
 #include <vector>
 
 #include "ops/optim/optimizer.h"
@@ -22,29 +21,27 @@ struct AdamOptions {
   double weight_decay = 0;
 };
 
+// Its state: "exp_avg" (m) and "exp_avg_sq" (v).
 class Adam : public Optimizer {
  public:
   explicit Adam(std::vector<NamedTensor> parameters, const AdamOptions& options = {});
-  void Step() override;
+  explicit Adam(std::vector<ParameterGroup> groups, const AdamOptions& options = {});
 
  protected:
-  Adam(std::vector<NamedTensor> parameters, const AdamOptions& options,
-       bool decoupled_weight_decay);
+  Adam(std::vector<ParameterGroup> groups, const AdamOptions& options, bool decoupled_weight_decay);
 
  private:
-  struct State {
-    Tensor first_moment, second_moment;  // undefined until the parameter's first step
-    int64_t step = 0;
-  };
+  void Update(const FlatGroup& flat, double learning_rate, double weight_decay) override;
 
   AdamOptions options_;
   bool decoupled_weight_decay_;
-  std::vector<State> states_;
 };
 
 class AdamW : public Adam {
  public:
   explicit AdamW(std::vector<NamedTensor> parameters,
+                 const AdamOptions& options = {.weight_decay = 0.01});
+  explicit AdamW(std::vector<ParameterGroup> groups,
                  const AdamOptions& options = {.weight_decay = 0.01});
 };
 

@@ -1,36 +1,36 @@
 #include "ops/optim/sgd.h"
 
+#include <stdexcept>
 #include <utility>
 
-#include "ops/autograd/grad.h"
 #include "ops/optim/kernels.h"
 
 namespace ops::optim {
+namespace {
+
+constexpr std::string_view kStateNames[] = {"momentum_buffer"};
+
+}  // namespace
 
 Sgd::Sgd(std::vector<NamedTensor> parameters, const SgdOptions& options)
-    : Optimizer(std::move(parameters), options.learning_rate),
-      options_(options),
-      momentum_buffers_(this->parameters().size()) {
+    : Sgd(OneGroup(std::move(parameters)), options) {}
+
+Sgd::Sgd(std::vector<ParameterGroup> groups, const SgdOptions& options)
+    : Optimizer(std::move(groups), options.learning_rate, options.weight_decay,
+                std::span(kStateNames, options.momentum == 0 ? 0 : 1)),
+      options_(options) {
   NotNegative("momentum", options.momentum);
-  NotNegative("weight_decay", options.weight_decay);
+  if (options.nesterov && options.momentum == 0) {
+    throw std::invalid_argument("nesterov needs a momentum above 0, got 0");
+  }
 }
 
-void Sgd::Step() {
-  for (size_t i = 0; i < parameters().size(); ++i) {
-    const Tensor& parameter = parameters()[i].tensor;
-    const Tensor gradient = Grad(parameter);
-    if (!gradient.defined()) continue;
-    Tensor& buffer = momentum_buffers_[i];
-    const bool first_step = !buffer.defined();
-    if (first_step && options_.momentum != 0) {
-      buffer = Tensor::Empty(parameter.shape(), parameter.options());
-    }
-    kernels::SgdStep(parameter, gradient, buffer,
-                     {.learning_rate = learning_rate(),
-                      .momentum = options_.momentum,
-                      .weight_decay = options_.weight_decay,
-                      .first_step = first_step});
-  }
+void Sgd::Update(const FlatGroup& flat, double learning_rate, double weight_decay) {
+  kernels::SgdStep(flat.range(), flat.state(0),
+                   {.learning_rate = learning_rate,
+                    .momentum = options_.momentum,
+                    .weight_decay = weight_decay,
+                    .nesterov = options_.nesterov});
 }
 
 }  // namespace ops::optim

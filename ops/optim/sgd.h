@@ -1,8 +1,8 @@
 // Stochastic gradient descent, with momentum and weight decay. For each parameter p of gradient g:
 //
 //   g += weight_decay p
-//   b = g at the first step, later momentum b + g     (without momentum: b = g)
-//   p -= learning_rate b
+//   b = momentum b + g     (b begins as 0; without momentum: b = g)
+//   p -= learning_rate b, or with Nesterov's momentum learning_rate (g + momentum b)
 #pragma once
 
 #include <vector>
@@ -15,16 +15,19 @@ struct SgdOptions {
   double learning_rate = 0.001;
   double momentum = 0;
   double weight_decay = 0;
+  bool nesterov = false;  // needs a momentum
 };
 
+// Its state: "momentum_buffer"; nothing without momentum.
 class Sgd : public Optimizer {
  public:
   explicit Sgd(std::vector<NamedTensor> parameters, const SgdOptions& options = {});
-  void Step() override;
+  explicit Sgd(std::vector<ParameterGroup> groups, const SgdOptions& options = {});
 
  private:
+  void Update(const FlatGroup& flat, double learning_rate, double weight_decay) override;
+
   SgdOptions options_;
-  std::vector<Tensor> momentum_buffers_;  // undefined until the parameter's first step
 };
 
 }  // namespace ops::optim

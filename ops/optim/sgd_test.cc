@@ -96,6 +96,21 @@ TEST(SgdTest, StepsWithTheLearningRateOfTheMoment) {
   EXPECT_EQ(optimizer.learning_rate(), 0.25);
 }
 
+// The numbers are PyTorch 1.13's.
+TEST(SgdTest, NesterovsMomentum) {
+  const auto float64 = [](const std::vector<double>& values) {
+    return Tensor::FromVector(values, {3});
+  };
+  const Tensor p = SetRequiresGrad(float64({1, -2, 3}));
+  Sgd optimizer({{"p", p}},
+                {.learning_rate = 0.1, .momentum = 0.9, .weight_decay = 0.01, .nesterov = true});
+  for (const auto& gradient : {float64({0.5, -1, 2}), float64({1, 1, -1}), float64({0.25, 0, 3})}) {
+    SetGrad(p, gradient);
+    optimizer.Step();
+  }
+  ExpectNear(p, {0.50239045819099992, -1.911697916382, 1.9907919316230001}, 1e-15);
+}
+
 TEST(SgdTest, FindsALinearFit) {
   Generator generator(1);
   const Tensor x = Tensor::Randn({64, 3}, generator);
@@ -127,6 +142,7 @@ TEST(SgdTest, RefusesOptionsThatMakeNoSense) {
   refused({.momentum = -1}, "momentum", "-1");
   refused({.momentum = nan}, "momentum", "nan");
   refused({.weight_decay = -0.5}, "weight_decay", "-0.5");
+  refused({.nesterov = true}, "nesterov", "0");
   EXPECT_NO_THROW(Sgd({{"p", p}}, {.learning_rate = 0}));
 }
 

@@ -1,0 +1,53 @@
+#include "launch/models/resnet.h"
+
+#include "ops/autograd/functions.h"
+
+namespace launch {
+namespace {
+
+ops::nn::Conv2dOptions Unbiased(int64_t stride, int64_t padding, ops::Generator& generator) {
+  return {.stride = stride, .padding = padding, .bias = false, .generator = &generator};
+}
+
+}  // namespace
+
+ResidualBlock::ResidualBlock(int64_t in_channels, int64_t out_channels, int64_t stride,
+                             ops::Generator& generator)
+    : c1_(in_channels, out_channels, 3, Unbiased(stride, 1, generator)),
+      b1_(out_channels, {.relu = true}),
+      c2_(out_channels, out_channels, 3, Unbiased(1, 1, generator)),
+      b2_(out_channels) {
+  Register("c1", c1_);
+  Register("b1", b1_);
+  Register("c2", c2_);
+  Register("b2", b2_);
+  if (stride == 1 && in_channels == out_channels) return;
+  skip_ = std::make_unique<ops::nn::Sequential>();
+  skip_->Add<ops::nn::Conv2d>(in_channels, out_channels, 1, Unbiased(stride, 0, generator));
+  skip_->Add<ops::nn::BatchNorm2d>(out_channels);
+  Register("skip", *skip_);
+}
+
+ops::Tensor ResidualBlock::Forward(const ops::Tensor& x) {
+  const ops::Tensor skipped = skip_ == nullptr ? x : skip_->Forward(x);
+  return ops::AddRelu(b2_.Forward(c2_.Forward(b1_.Forward(c1_.Forward(x)))), skipped);
+}
+
+ResNet::ResNet(const ImageOptions& images, ops::Generator& generator)
+    : c_(images.channels, 16, 3, Unbiased(1, 1, generator)),
+      b_(16, {.relu = true}),
+      f_(32, images.classes, {.generator = &generator}) {
+  r_.Add<ResidualBlock>(16, 16, 1, generator);
+  r_.Add<ResidualBlock>(16, 32, 2, generator);
+  r_.Add<ResidualBlock>(32, 32, 1, generator);
+  Register("c", c_);
+  Register("b", b_);
+  Register("r", r_);
+  Register("f", f_);
+}
+
+ops::Tensor ResNet::Forward(const ops::Tensor& x) {
+  return f_.Forward(ops::Mean(r_.Forward(b_.Forward(c_.Forward(x))), {2, 3}));
+}
+
+}  // namespace launch
