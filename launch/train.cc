@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "launch/flags/flags.h"
+#include "launch/flags/parser.h"
 #include "launch/spawn.h"
 #include "launch/topology/topology.h"
 #include "launch/trainer/trainer.h"

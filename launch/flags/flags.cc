@@ -4,7 +4,6 @@
 #include <absl/time/time.h>
 #include <fmt/format.h>
 
-#include <filesystem>
 #include <optional>
 #include <stdexcept>
 
@@ -14,16 +13,32 @@
 // Flags without a default of their own take what suits the model (launch/models/catalog).
 ABSL_FLAG(std::string, model, "mlp", "what to train");
 ABSL_FLAG(std::string, hidden, "1024,1024", "widths of the mlp's hidden layers");
+ABSL_FLAG(int64_t, layers, 4, "blocks of the gpt");
+ABSL_FLAG(int64_t, width, 256, "of the gpt's embeddings");
+ABSL_FLAG(int64_t, heads, 4, "of the gpt's attention");
+ABSL_FLAG(int64_t, context, 128, "tokens that the gpt sees at once");
+ABSL_FLAG(std::optional<int64_t>, vocab, std::nullopt,
+          "tokens that the gpt knows; 256 for text, 50257 for tokens, 512 for synthetic");
 ABSL_FLAG(std::optional<std::string>, data, std::nullopt,
-          "digits (drawn), synthetic (random) or mnist:DIR (IDX files)");
+          "digits (drawn), synthetic (random), mnist:DIR (IDX files), cifar10:DIR (binary files), "
+          "text:FILE (bytes) or tokens:GLOB (uint16 shards)");
 
 ABSL_FLAG(std::optional<int64_t>, batch_size, std::nullopt, "examples per rank and batch");
 ABSL_FLAG(std::optional<int64_t>, epochs, std::nullopt, "passes over the data");
 ABSL_FLAG(int64_t, max_steps, 0, "stop after this many steps; 0: after --epochs");
-ABSL_FLAG(std::string, optimizer, "sgd", "sgd, adam or adamw");
+ABSL_FLAG(std::optional<std::string>, optimizer, std::nullopt, "sgd, adam, adamw or lion");
 ABSL_FLAG(std::optional<double>, learning_rate, std::nullopt, "step size");
 ABSL_FLAG(std::optional<double>, momentum, std::nullopt, "of sgd");
+ABSL_FLAG(bool, nesterov, false, "Nesterov's momentum, of sgd");
 ABSL_FLAG(double, weight_decay, 0, "pull of the weights towards 0");
+ABSL_FLAG(std::optional<double>, clip_norm, std::nullopt,
+          "largest norm of all gradients together; 0: any");
+ABSL_FLAG(std::string, schedule, "constant",
+          "of the learning rate: constant, linear, cosine, step or one-cycle");
+ABSL_FLAG(std::optional<int64_t>, warmup_steps, std::nullopt,
+          "steps in which the learning rate grows from 0");
+ABSL_FLAG(int64_t, step_size, 0,
+          "steps after which the step schedule divides by 10; 0: a third of all");
 ABSL_FLAG(int64_t, accumulate_steps, 1, "batches whose gradients are added up for one step");
 ABSL_FLAG(int64_t, seed, 0, "of initial weights, synthetic data and the order of examples");
 
@@ -40,6 +55,7 @@ ABSL_FLAG(absl::Duration, timeout, absl::Minutes(10), "longest wait for another 
 ABSL_FLAG(int64_t, log_every, 50, "steps between lines of progress");
 ABSL_FLAG(int64_t, eval_every, 0, "steps between evaluations; 0: only at the end");
 ABSL_FLAG(std::string, summary_json, "", "file for a summary of the run");
+ABSL_FLAG(std::string, save, "", "file for the weights at the end, as safetensors");
 ABSL_FLAG(std::string, losses, "", "file for the exact loss of every step, in hexadecimal");
 
 namespace launch {
@@ -47,22 +63,17 @@ namespace {
 
 const FlagGroups& Groups() {
   static const FlagGroups groups = {
-      {"Model and data", {"model", "hidden", "data"}},
+      {"Model and data",
+       {"model", "hidden", "layers", "width", "heads", "context", "vocab", "data"}},
       {"Training",
-       {"batch_size", "epochs", "max_steps", "optimizer", "learning_rate", "momentum",
-        "weight_decay", "accumulate_steps", "seed"}},
+       {"batch_size", "epochs", "max_steps", "optimizer", "learning_rate", "momentum", "nesterov",
+        "weight_decay", "clip_norm", "schedule", "warmup_steps", "step_size", "accumulate_steps",
+        "seed"}},
       {"Ranks",
        {"nproc_per_node", "backend", "interface", "device", "threads", "bucket_bytes", "timeout"}},
-      {"Output", {"log_every", "eval_every", "summary_json", "losses"}},
+      {"Output", {"log_every", "eval_every", "summary_json", "losses", "save"}},
   };
   return groups;
-}
-
-// The path as seen from where the user typed the command; "" stays.
-std::string FromUsersDirectory(const std::string& path, const Environment& environment) {
-  const std::optional<std::string> directory = environment("BUILD_WORKING_DIRECTORY");
-  if (path.empty() || !directory) return path;
-  return (std::filesystem::path(*directory) / path).lexically_normal().string();
 }
 
 std::vector<int64_t> ParseWidths(const std::string& text) {
@@ -84,28 +95,42 @@ std::vector<int64_t> ParseWidths(const std::string& text) {
 
 DataSource ParseData(const std::string& text, const Environment& environment) {
   DataSource data = NamingFlag("data", text, [&] { return ParseDataSource(text); });
-  data.directory = FromUsersDirectory(data.directory, environment);
+  data.path = FromUsersDirectory(data.path, environment);
   return data;
+}
+
+GptOptions GptFromFlags(const DataSource& data) {
+  return {.layers = absl::GetFlag(FLAGS_layers),
+          .width = absl::GetFlag(FLAGS_width),
+          .heads = absl::GetFlag(FLAGS_heads),
+          .context = absl::GetFlag(FLAGS_context),
+          .vocab = absl::GetFlag(FLAGS_vocab).value_or(VocabularyOf(data))};
 }
 
 TrainOptions OptionsFromFlags(const Environment& environment) {
   const std::string name = absl::GetFlag(FLAGS_model);
   const ModelInfo model = NamingFlag("model", name, [&] { return FindModel(name); });
   const std::string device = absl::GetFlag(FLAGS_device);
-  const bool is_sgd = absl::GetFlag(FLAGS_optimizer) == "sgd";
   const bool has_max_steps = absl::GetFlag(FLAGS_max_steps) != 0;
   TrainOptions options;
   options.model = model.name;
   options.hidden = ParseWidths(absl::GetFlag(FLAGS_hidden));
   options.data = ParseData(absl::GetFlag(FLAGS_data).value_or(model.data), environment);
+  options.gpt = GptFromFlags(options.data);
   options.batch_size = absl::GetFlag(FLAGS_batch_size).value_or(model.batch_size);
   options.epochs = absl::GetFlag(FLAGS_epochs).value_or(has_max_steps ? 0 : model.epochs);
   options.max_steps = absl::GetFlag(FLAGS_max_steps);
-  options.optimizer = absl::GetFlag(FLAGS_optimizer);
+  options.optimizer = absl::GetFlag(FLAGS_optimizer).value_or(model.optimizer);
   options.learning_rate =
-      absl::GetFlag(FLAGS_learning_rate).value_or(is_sgd ? model.learning_rate : kAdamLearningRate);
+      absl::GetFlag(FLAGS_learning_rate).value_or(DefaultLearningRate(model, options.optimizer));
+  const bool is_sgd = options.optimizer == "sgd";
   options.momentum = absl::GetFlag(FLAGS_momentum).value_or(is_sgd ? model.momentum : 0);
+  options.nesterov = absl::GetFlag(FLAGS_nesterov);
   options.weight_decay = absl::GetFlag(FLAGS_weight_decay);
+  options.clip_norm = absl::GetFlag(FLAGS_clip_norm).value_or(model.clip_norm);
+  options.schedule = absl::GetFlag(FLAGS_schedule);
+  options.warmup_steps = absl::GetFlag(FLAGS_warmup_steps).value_or(model.warmup_steps);
+  options.step_size = absl::GetFlag(FLAGS_step_size);
   options.accumulate_steps = absl::GetFlag(FLAGS_accumulate_steps);
   options.seed = absl::GetFlag(FLAGS_seed);
   options.backend = absl::GetFlag(FLAGS_backend);
@@ -118,6 +143,7 @@ TrainOptions OptionsFromFlags(const Environment& environment) {
   options.eval_every = absl::GetFlag(FLAGS_eval_every);
   options.summary_json = FromUsersDirectory(absl::GetFlag(FLAGS_summary_json), environment);
   options.losses = FromUsersDirectory(absl::GetFlag(FLAGS_losses), environment);
+  options.save = FromUsersDirectory(absl::GetFlag(FLAGS_save), environment);
   return options;
 }
 
@@ -133,12 +159,6 @@ std::string PerModel(Value ModelInfo::*member) {
 
 }  // namespace
 
-bool AsksForHelp(const std::vector<std::string>& arguments) {
-  return std::any_of(arguments.begin(), arguments.end(), [](const std::string& argument) {
-    return argument == "--help" || argument == "-help" || argument == "-h";
-  });
-}
-
 std::string HelpText() {
   std::string models;
   for (const ModelInfo& model : Models()) {
@@ -153,8 +173,12 @@ std::string HelpText() {
       DescribeFlags(Groups(), {{"data", PerModel(&ModelInfo::data)},
                                {"batch_size", PerModel(&ModelInfo::batch_size)},
                                {"epochs", PerModel(&ModelInfo::epochs)},
+                               {"optimizer", PerModel(&ModelInfo::optimizer)},
                                {"learning_rate", PerModel(&ModelInfo::learning_rate)},
-                               {"momentum", PerModel(&ModelInfo::momentum)}}));
+                               {"momentum", PerModel(&ModelInfo::momentum)},
+                               {"clip_norm", PerModel(&ModelInfo::clip_norm)},
+                               {"warmup_steps", PerModel(&ModelInfo::warmup_steps)},
+                               {"vocab", "what the data has"}}));
 }
 
 CommandLine ParseCommandLine(const std::vector<std::string>& arguments,

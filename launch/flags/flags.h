@@ -15,8 +15,6 @@ struct CommandLine {
   TrainOptions train;
 };
 
-// Whether --help is among the arguments (those of main, without the program).
-bool AsksForHelp(const std::vector<std::string>& arguments);
 // The flags in groups, with what they mean and their defaults.
 std::string HelpText();
 

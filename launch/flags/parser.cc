@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <stdexcept>
 
@@ -99,6 +100,18 @@ std::string DescribeFlags(const FlagGroups& groups,
   }
   text.pop_back();
   return text;
+}
+
+bool AsksForHelp(const std::vector<std::string>& arguments) {
+  return std::any_of(arguments.begin(), arguments.end(), [](const std::string& argument) {
+    return argument == "--help" || argument == "-help" || argument == "-h";
+  });
+}
+
+std::string FromUsersDirectory(const std::string& path, const Environment& environment) {
+  const std::optional<std::string> directory = environment("BUILD_WORKING_DIRECTORY");
+  if (path.empty() || !directory) return path;
+  return (std::filesystem::path(*directory) / path).lexically_normal().string();
 }
 
 }  // namespace launch

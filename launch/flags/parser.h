@@ -6,7 +6,12 @@
 #include <string>
 #include <vector>
 
+#include "launch/topology/topology.h"
+
 namespace launch {
+
+// Whether --help is among the arguments (those of main, without the program).
+bool AsksForHelp(const std::vector<std::string>& arguments);
 
 // Names of flags under a title; what isn't in a group isn't the program's.
 struct FlagGroup {
@@ -24,5 +29,9 @@ void SetFlags(const std::vector<std::string>& arguments, const FlagGroups& group
 // doesn't know.
 std::string DescribeFlags(const FlagGroups& groups,
                           const std::map<std::string, std::string>& defaults);
+
+// The path as seen from where the user typed the command, which `bazel run` tells in
+// BUILD_WORKING_DIRECTORY; "" stays.
+std::string FromUsersDirectory(const std::string& path, const Environment& environment);
 
 }  // namespace launch

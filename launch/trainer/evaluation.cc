@@ -1,6 +1,9 @@
 #include "launch/trainer/evaluation.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cmath>
 #include <span>
 
 #include "ddp/data/data_loader.h"
@@ -55,7 +58,19 @@ Evaluation Evaluate(ops::nn::Module& model, Task task, const ddp::Dataset& data,
   Evaluation evaluation;
   evaluation.loss = sums.loss / sums.examples;
   if (task == Task::kClassification) evaluation.accuracy = sums.correct / sums.examples;
+  if (task == Task::kLanguage) evaluation.perplexity = std::exp(evaluation.loss);
   return evaluation;
+}
+
+std::string Describe(const Evaluation& evaluation, std::string_view separator) {
+  std::string text = fmt::format("test loss {:.4f}", evaluation.loss);
+  if (evaluation.accuracy) {
+    text += fmt::format("{}accuracy {:.2f} %", separator, 100 * *evaluation.accuracy);
+  }
+  if (evaluation.perplexity) {
+    text += fmt::format("{}perplexity {:.4g}", separator, *evaluation.perplexity);
+  }
+  return text;
 }
 
 int64_t CountCorrect(const ops::Tensor& logits, const ops::Tensor& targets) {

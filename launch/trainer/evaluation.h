@@ -3,6 +3,8 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
+#include <string_view>
 
 #include "ddp/collectives/process_group.h"
 #include "ddp/data/dataset.h"
@@ -12,9 +14,13 @@
 namespace launch {
 
 struct Evaluation {
-  double loss = 0;                 // mean over all examples
-  std::optional<double> accuracy;  // part of the examples; classification only
+  double loss = 0;                   // mean over all examples
+  std::optional<double> accuracy;    // part of the examples; classification only
+  std::optional<double> perplexity;  // exp(loss); language only
 };
+
+// "test loss 0.0727  accuracy 98.05 %", with `separator` between.
+std::string Describe(const Evaluation& evaluation, std::string_view separator);
 
 // To be called by all ranks: each takes a part of the examples, every example is seen once, and all
 // get the same result. Puts the model in evaluation mode, and back.

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <optional>
 #include <stdexcept>
@@ -14,7 +13,8 @@
 #include "launch/trainer/optimizers.h"
 #include "ops/autograd/functions.h"
 #include "ops/autograd/grad.h"
-#include "ops/cpu/reduce.h"
+#include "ops/nn/activations.h"
+#include "ops/optim/clip.h"
 
 namespace launch {
 namespace {
@@ -59,14 +59,17 @@ ddp::DistributedDataParallelOptions ReplicationOptions(const TrainOptions& optio
 
 Learner::Learner(const TrainOptions& options, const ddp::Dataset& data, ddp::ProcessGroup& group)
     : accumulate_steps_(options.accumulate_steps),
+      clip_norm_(options.clip_norm),
+      first_example_(group.rank() * options.batch_size),
       loader_(MakeLoader(options, data, group)),
       batches_left_(CountBatches(options, loader_)),
       total_steps_(CountSteps(options, batches_left_)),
       loss_(LossOf(FindModel(options.model).task)),
-      model_(
-          MakeModel(FindModel(options.model), options.hidden, static_cast<uint64_t>(options.seed))),
+      model_(MakeModel(FindModel(options.model), ModelOptionsOf(options),
+                       static_cast<uint64_t>(options.seed))),
       replicated_(*model_, group, ReplicationOptions(options)),
-      optimizer_(MakeOptimizer(options, model_->Parameters())) {}
+      optimizer_(MakeOptimizer(options, model_->Parameters())),
+      schedule_(MakeSchedule(options, total_steps_)) {}
 
 double Learner::Step(bool with_gradient_norm) {
   optimizer_->ZeroGrad();
@@ -78,14 +81,14 @@ double Learner::Step(bool with_gradient_norm) {
     loss += ForwardBackward(num_batches);
   }
   loss += ForwardBackward(num_batches);
-  if (with_gradient_norm) gradient_norm_ = GradientNorm();
-  optimizer_->Step();
+  UpdateWeights(with_gradient_norm);
   return loss / static_cast<double>(num_batches);
 }
 
 // Adds the gradients of one batch, of `num_batches` that make a step; returns its loss.
 double Learner::ForwardBackward(int64_t num_batches) {
   const ddp::Batch batch = NextBatch();
+  const ops::nn::ScopedBatchPosition position(static_cast<uint64_t>(batches_++), first_example_);
   samples_ += batch.size();
   const Tensor loss = loss_(replicated_.Forward(batch.inputs), batch.targets);
   ops::Backward(num_batches == 1 ? loss : loss / static_cast<double>(num_batches));
@@ -98,13 +101,14 @@ ddp::Batch Learner::NextBatch() {
   return *std::move(batch);
 }
 
-double Learner::GradientNorm() const {
-  double sum = 0;
-  for (const ops::NamedTensor& parameter : optimizer_->parameters()) {
-    const Tensor gradient = ops::Grad(parameter.tensor);
-    if (gradient.defined()) sum += ops::cpu::SumOfSquares(gradient);
+void Learner::UpdateWeights(bool with_gradient_norm) {
+  if (clip_norm_ > 0) {
+    gradient_norm_ = ops::optim::ClipGradNorm(optimizer_->parameters(), clip_norm_);
+  } else if (with_gradient_norm) {
+    gradient_norm_ = ops::optim::GradNorm(optimizer_->parameters());
   }
-  return std::sqrt(sum);
+  optimizer_->ScaleLearningRates(ops::optim::LearningRateFactor(schedule_, steps_++));
+  optimizer_->Step();
 }
 
 int64_t Learner::num_parameters() const {

@@ -18,6 +18,7 @@
 #include "launch/trainer/options.h"
 #include "ops/nn/module.h"
 #include "ops/optim/optimizer.h"
+#include "ops/optim/schedule.h"
 
 namespace launch {
 
@@ -34,10 +35,11 @@ class Learner {
   // this rank's loss before the step, the mean over its batches.
   double Step(bool with_gradient_norm = false);
 
-  // At the last step that was asked for it: the Euclidean norm of all gradients together.
+  // At the last step that was asked for it: the Euclidean norm of all gradients together, before
+  // clipping.
   double gradient_norm() const { return gradient_norm_; }
 
-  ops::nn::Module& model() { return *model_; }
+  ops::nn::Module& model() const { return *model_; }
   int64_t num_parameters() const;
   double learning_rate() const { return optimizer_->learning_rate(); }
 
@@ -51,9 +53,11 @@ class Learner {
  private:
   double ForwardBackward(int64_t num_batches);
   ddp::Batch NextBatch();
-  double GradientNorm() const;
+  void UpdateWeights(bool with_gradient_norm);
 
   const int64_t accumulate_steps_;
+  const double clip_norm_;
+  const int64_t first_example_;  // of a batch, in the batches of all ranks
   ddp::DataLoader loader_;
   int64_t batches_left_;
   const int64_t total_steps_;
@@ -61,6 +65,9 @@ class Learner {
   const std::unique_ptr<ops::nn::Module> model_;
   ddp::DistributedDataParallel replicated_;  // the model, with gradients averaged over the ranks
   const std::unique_ptr<ops::optim::Optimizer> optimizer_;
+  const ops::optim::ScheduleOptions schedule_;
+  int64_t steps_ = 0;
+  int64_t batches_ = 0;
   double gradient_norm_ = 0;
   int64_t samples_ = 0;
 };

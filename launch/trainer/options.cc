@@ -5,9 +5,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <stdexcept>
 
 #include "launch/text/text.h"
+#include "ops/optim/schedule.h"
 
 namespace launch {
 namespace {
@@ -27,11 +29,25 @@ void RequireNotNegative(const char* flag, double value) {
   Require(std::isfinite(value) && value >= 0, flag, value, "a finite number, at least 0");
 }
 
+void ValidateGpt(const TrainOptions& options) {
+  const GptOptions& gpt = options.gpt;
+  RequireAtLeast(1, "layers", gpt.layers);
+  RequireAtLeast(1, "width", gpt.width);
+  RequireAtLeast(1, "heads", gpt.heads);
+  RequireAtLeast(1, "context", gpt.context);
+  Require(gpt.width % gpt.heads == 0, "heads", gpt.heads,
+          fmt::format("a number that divides --width={}", gpt.width));
+  const int64_t bytes = VocabularyOf(options.data);
+  const bool is_text = options.data.name == "text";
+  RequireAtLeast(is_text ? bytes : 1, "vocab", gpt.vocab);
+}
+
 void ValidateModelAndData(const TrainOptions& options) {
   NamingFlag("model", options.model, [&] { FindModel(options.model); });
   NamingFlag("data", options.data.ToString(),
              [&] { CheckGoTogether(FindModel(options.model), options.data); });
   for (const int64_t width : options.hidden) RequireAtLeast(1, "hidden", width);
+  if (options.model == "gpt") ValidateGpt(options);
 }
 
 void ValidateOptimizer(const TrainOptions& options) {
@@ -43,6 +59,12 @@ void ValidateOptimizer(const TrainOptions& options) {
   RequireNotNegative("learning_rate", options.learning_rate);
   RequireNotNegative("momentum", options.momentum);
   RequireNotNegative("weight_decay", options.weight_decay);
+  RequireNotNegative("clip_norm", options.clip_norm);
+  Require(!options.nesterov || options.momentum > 0, "nesterov", options.nesterov,
+          "sgd with --momentum above 0");
+  NamingFlag("schedule", options.schedule, [&] { ops::optim::ParseSchedule(options.schedule); });
+  RequireAtLeast(0, "warmup_steps", options.warmup_steps);
+  RequireAtLeast(0, "step_size", options.step_size);
   Require(options.optimizer == "sgd" || options.momentum == 0, "momentum", options.momentum,
           fmt::format("0, as {} has betas instead", options.optimizer));
 }
@@ -59,8 +81,20 @@ void ValidateDevice(const ops::Device& device) {
 }  // namespace
 
 const std::vector<std::string>& KnownOptimizers() {
-  static const std::vector<std::string> known = {"adam", "adamw", "sgd"};
+  static const std::vector<std::string> known = {"adam", "adamw", "lion", "sgd"};
   return known;
+}
+
+double DefaultLearningRate(const ModelInfo& model, const std::string& optimizer) {
+  if (optimizer == model.optimizer) return model.learning_rate;
+  static const std::map<std::string, double> rates = {
+      {"adam", 0.001}, {"adamw", 0.001}, {"lion", 0.0001}, {"sgd", 0.01}};
+  const auto found = rates.find(optimizer);
+  return found == rates.end() ? 0 : found->second;  // Validate names an unknown optimizer
+}
+
+ModelOptions ModelOptionsOf(const TrainOptions& options) {
+  return {.hidden = options.hidden, .gpt = options.gpt, .images = ImagesOf(options.data)};
 }
 
 void Validate(const TrainOptions& options) {
@@ -85,11 +119,16 @@ void Validate(const TrainOptions& options) {
 }
 
 std::vector<std::pair<std::string, std::string>> SharedOptions(const TrainOptions& options) {
-  // Not the data's directory, which may differ from machine to machine, nor threads, which change
+  // Not the data's path, which may differ from machine to machine, nor threads, which change
   // no result.
   return {
       {"model", options.model},
       {"hidden", fmt::format("{}", fmt::join(options.hidden, ","))},
+      {"layers", std::to_string(options.gpt.layers)},
+      {"width", std::to_string(options.gpt.width)},
+      {"heads", std::to_string(options.gpt.heads)},
+      {"context", std::to_string(options.gpt.context)},
+      {"vocab", std::to_string(options.gpt.vocab)},
       {"data", options.data.name},
       {"batch_size", std::to_string(options.batch_size)},
       {"epochs", std::to_string(options.epochs)},
@@ -97,7 +136,12 @@ std::vector<std::pair<std::string, std::string>> SharedOptions(const TrainOption
       {"optimizer", options.optimizer},
       {"learning_rate", fmt::format("{}", options.learning_rate)},
       {"momentum", fmt::format("{}", options.momentum)},
+      {"nesterov", fmt::format("{}", options.nesterov)},
       {"weight_decay", fmt::format("{}", options.weight_decay)},
+      {"clip_norm", fmt::format("{}", options.clip_norm)},
+      {"schedule", options.schedule},
+      {"warmup_steps", std::to_string(options.warmup_steps)},
+      {"step_size", std::to_string(options.step_size)},
       {"accumulate_steps", std::to_string(options.accumulate_steps)},
       {"seed", std::to_string(options.seed)},
       {"bucket_bytes", std::to_string(options.bucket_bytes)},

@@ -18,7 +18,8 @@ namespace launch {
 struct TrainOptions {
   // What learns from what.
   std::string model = "mlp";
-  std::vector<int64_t> hidden = {1024, 1024};
+  std::vector<int64_t> hidden = {1024, 1024};  // mlp
+  GptOptions gpt;                              // --layers, --width, --heads, --context, --vocab
   DataSource data = {"digits", ""};
 
   // How.
@@ -28,7 +29,12 @@ struct TrainOptions {
   std::string optimizer = "sgd";
   double learning_rate = 0.01;
   double momentum = 0;  // sgd only
+  bool nesterov = false;
   double weight_decay = 0;
+  double clip_norm = 0;  // of all gradients together, after they are averaged; 0: no limit
+  std::string schedule = "constant";
+  int64_t warmup_steps = 0;
+  int64_t step_size = 0;         // steps between decays of the step schedule; 0: a third of all
   int64_t accumulate_steps = 1;  // batches whose gradients are added up for one step
   int64_t seed = 0;
 
@@ -45,7 +51,11 @@ struct TrainOptions {
   int64_t eval_every = 0;  // steps; 0: at the end only
   std::string summary_json;
   std::string losses;
+  std::string save;  // the weights at the end, as safetensors
 };
+
+// What the model of these options is made of.
+ModelOptions ModelOptionsOf(const TrainOptions& options);
 
 // Throws std::invalid_argument for the first option that makes no sense: "--learning_rate=-1:
 // expected ...".
@@ -62,8 +72,9 @@ auto NamingFlag(const char* flag, const std::string& value, Read read) {
 }
 
 const std::vector<std::string>& KnownOptimizers();
-// What Adam and AdamW take where nothing else is said, whatever the model.
-inline constexpr double kAdamLearningRate = 0.001;
+// The learning rate where nothing else is said: the model's own for its own optimizer, else what
+// suits the optimizer with most models.
+double DefaultLearningRate(const ModelInfo& model, const std::string& optimizer);
 
 // The options that must be the same on all ranks, as flag and value, in a fixed order.
 std::vector<std::pair<std::string, std::string>> SharedOptions(const TrainOptions& options);

@@ -28,11 +28,10 @@ int TerminalColumns() {
 
 std::string FormatLine(const StepReport& report) {
   return fmt::format(
-      "step {}/{}  epoch {}  loss {:.4f}  grad_norm {:.3g}  lr {:g}  {:.0f} samples/s  data "
-      "{:.0f}%  "
-      "comm {:.0f}%  mem {}  ETA {}",
+      "step {}/{}  epoch {}  loss {:.4f}  grad_norm {:.3g}  lr {:g}  {:.0f} {}/s  "
+      "data {:.0f}%  comm {:.0f}%  mem {}  ETA {}",
       report.step, report.total_steps, report.epoch, report.loss, report.gradient_norm,
-      report.learning_rate, report.samples_per_second, Percent(report.data_share),
+      report.learning_rate, report.rate, report.unit, Percent(report.data_share),
       Percent(report.communication_share), FormatBytes(report.memory_bytes),
       FormatSeconds(report.eta_seconds));
 }
@@ -40,8 +39,8 @@ std::string FormatLine(const StepReport& report) {
 std::string FormatBar(const StepReport& report, int columns) {
   constexpr int kWidest = 40;
   const std::string facts =
-      fmt::format(" {}/{}  loss {:.4f}  {:.0f} samples/s  ETA {}", report.step, report.total_steps,
-                  report.loss, report.samples_per_second, FormatSeconds(report.eta_seconds));
+      fmt::format(" {}/{}  loss {:.4f}  {:.0f} {}/s  ETA {}", report.step, report.total_steps,
+                  report.loss, report.rate, report.unit, FormatSeconds(report.eta_seconds));
   // Two brackets, and one column left free so that the cursor doesn't wrap.
   const int width = std::min(kWidest, columns - static_cast<int>(facts.size()) - 3);
   if (width < 5) return facts.substr(1, std::max(0, columns - 1));

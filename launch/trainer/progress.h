@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 namespace launch {
 
@@ -16,7 +17,8 @@ struct StepReport {
   double loss = 0;    // mean over the interval and the ranks
   double gradient_norm = 0;
   double learning_rate = 0;
-  double samples_per_second = 0;   // of all ranks
+  double rate = 0;  // units a second, of all ranks
+  std::string_view unit = "samples";
   double data_share = 0;           // waiting for data
   double communication_share = 0;  // waiting for other ranks
   int64_t memory_bytes = 0;

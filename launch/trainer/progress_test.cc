@@ -12,7 +12,7 @@ StepReport Example() {
           .loss = 0.31214,
           .gradient_norm = 1.2367,
           .learning_rate = 0.1,
-          .samples_per_second = 11233.7,
+          .rate = 11233.7,
           .data_share = 0.008,
           .communication_share = 0.123,
           .memory_bytes = 61'200'000,

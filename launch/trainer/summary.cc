@@ -8,14 +8,20 @@
 
 namespace launch {
 std::string FormatSummary(const Summary& summary) {
+  const std::string rate = summary.tokens_per_second
+                               ? fmt::format("{:.0f} tokens/s", *summary.tokens_per_second)
+                               : fmt::format("{:.0f} samples/s", summary.samples_per_second);
   std::string text = fmt::format(
-      "done: {} steps in {}, {:.0f} samples/s, median step {:.3g} ms, data {:.0f}%, comm {:.0f}%\n"
+      "done: {} steps in {}, {}, median step {:.3g} ms, data {:.0f}%, comm {:.0f}%\n"
       "loss {:.4f} -> {:.4f}, test loss {:.4f}",
-      summary.steps, FormatSeconds(summary.train_seconds), summary.samples_per_second,
-      1e3 * summary.step_seconds_median, 100 * summary.data_share,
-      100 * summary.communication_share, summary.loss_first, summary.loss_last, summary.eval_loss);
+      summary.steps, FormatSeconds(summary.train_seconds), rate, 1e3 * summary.step_seconds_median,
+      100 * summary.data_share, 100 * summary.communication_share, summary.loss_first,
+      summary.loss_last, summary.eval_loss);
   if (summary.eval_accuracy) {
     text += fmt::format(", test accuracy {:.2f} %", 100 * *summary.eval_accuracy);
+  }
+  if (summary.eval_perplexity) {
+    text += fmt::format(", test perplexity {:.4g}", *summary.eval_perplexity);
   }
   return text;
 }
@@ -34,7 +40,9 @@ std::string SummaryJson(const Summary& summary) {
       {"loss_last", summary.loss_last},
       {"eval_loss", summary.eval_loss},
       {"eval_accuracy", nullptr},
+      {"eval_perplexity", nullptr},
       {"samples_per_second", summary.samples_per_second},
+      {"tokens_per_second", nullptr},
       {"step_seconds_median", summary.step_seconds_median},
       {"train_seconds", summary.train_seconds},
       {"total_seconds", summary.total_seconds},
@@ -44,6 +52,8 @@ std::string SummaryJson(const Summary& summary) {
       {"peak_rss_bytes", summary.peak_rss_bytes},
   };
   if (summary.eval_accuracy) json["eval_accuracy"] = *summary.eval_accuracy;
+  if (summary.eval_perplexity) json["eval_perplexity"] = *summary.eval_perplexity;
+  if (summary.tokens_per_second) json["tokens_per_second"] = *summary.tokens_per_second;
   return json.dump(2) + "\n";
 }
 

@@ -21,8 +21,10 @@ struct Summary {
   double loss_first = 0;  // of the first step
   double loss_last = 0;   // of the last step
   double eval_loss = 0;
-  std::optional<double> eval_accuracy;  // from 0 to 1; null for regression
-  double samples_per_second = 0;        // of all ranks, evaluation left out
+  std::optional<double> eval_accuracy;      // from 0 to 1; null but for classification
+  std::optional<double> eval_perplexity;    // null but for language
+  double samples_per_second = 0;            // of all ranks, evaluation left out
+  std::optional<double> tokens_per_second;  // the same; null but for language
   double step_seconds_median = 0;
   double train_seconds = 0;               // in steps
   double total_seconds = 0;               // since the launcher started

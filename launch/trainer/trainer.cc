@@ -10,8 +10,12 @@
 #include <string>
 #include <vector>
 
+#include "ddp/atomic_file.h"
+#include "ddp/checkpoint/safetensors.h"
 #include "ddp/collectives/process_group.h"
 #include "launch/models/data.h"
+#include "launch/models/gpt.h"
+#include "launch/models/sampling.h"
 #include "launch/text/text.h"
 #include "launch/trainer/agreement.h"
 #include "launch/trainer/evaluation.h"
@@ -45,13 +49,23 @@ struct Totals {
   }
 };
 
+// What a reader of the weights needs to make the model again.
+ddp::SafetensorsMetadata MetadataOf(const TrainOptions& options) {
+  ddp::SafetensorsMetadata metadata = {{"model", options.model}};
+  if (options.model == "gpt") metadata["heads"] = std::to_string(options.gpt.heads);
+  return metadata;
+}
+
 class TrainingRun {
  public:
   TrainingRun(const TrainOptions& options, ddp::ProcessGroup& group)
       : options_(options),
         group_(group),
         task_(FindModel(options.model).task),
-        data_(OpenData(options.data, task_, static_cast<uint64_t>(options.seed))),
+        data_(OpenData(options.data, task_,
+                       {.seed = static_cast<uint64_t>(options.seed),
+                        .context = options.gpt.context,
+                        .vocab = options.gpt.vocab})),
         learner_(options, *data_.train, group) {
     if (group.rank() == 0) progress_.emplace();
   }
@@ -73,7 +87,10 @@ class TrainingRun {
     ExchangeLosses();
     Summarize(evaluation);
     Print([&] { return FormatSummary(summary_); });
-    if (group_.rank() == 0) WriteFiles();
+    if (group_.rank() == 0) {
+      WriteFiles();
+      PrintSample();
+    }
     return summary_;
   }
 
@@ -135,7 +152,8 @@ class TrainingRun {
             .loss = loss,
             .gradient_norm = learner_.gradient_norm(),
             .learning_rate = learner_.learning_rate(),
-            .samples_per_second = SamplesPerSecond(interval),
+            .rate = SamplesPerSecond(interval) * static_cast<double>(UnitsPerSample()),
+            .unit = task_ == Task::kLanguage ? "tokens" : "samples",
             .data_share = interval.data_seconds / interval.seconds,
             .communication_share = interval.communication_seconds / interval.seconds,
             .memory_bytes = ResidentBytes(),
@@ -146,14 +164,14 @@ class TrainingRun {
     return static_cast<double>(totals.samples * group_.size()) / totals.seconds;
   }
 
+  int64_t UnitsPerSample() const { return task_ == Task::kLanguage ? options_.gpt.context : 1; }
+
   Evaluation RunEvaluation(int64_t step) {
     const Evaluation evaluation =
         Evaluate(learner_.model(), task_, *data_.test, options_.batch_size, group_);
     Print([&] {
-      return fmt::format(
-          "step {}/{}  test loss {:.4f}{}", step, learner_.total_steps(), evaluation.loss,
-          evaluation.accuracy ? fmt::format("  accuracy {:.2f} %", 100 * *evaluation.accuracy)
-                              : "");
+      return fmt::format("step {}/{}  {}", step, learner_.total_steps(),
+                         launch::Describe(evaluation, "  "));
     });
     step_start_ = Clock::now();
     return evaluation;
@@ -180,7 +198,12 @@ class TrainingRun {
     summary_.steps = totals.steps;
     summary_.eval_loss = evaluation.loss;
     summary_.eval_accuracy = evaluation.accuracy;
+    summary_.eval_perplexity = evaluation.perplexity;
     summary_.samples_per_second = SamplesPerSecond(totals);
+    if (task_ == Task::kLanguage) {
+      summary_.tokens_per_second =
+          summary_.samples_per_second * static_cast<double>(UnitsPerSample());
+    }
     summary_.step_seconds_median = step_times_.Median();
     summary_.train_seconds = totals.seconds;
     summary_.data_share = totals.data_seconds / totals.seconds;
@@ -191,12 +214,25 @@ class TrainingRun {
     summary_.total_seconds = SecondsSinceLaunch();
   }
 
-  // The summary first: the losses, which are many, may fill up the disk.
+  // The weights first: they are what the run was for.
   void WriteFiles() const {
-    if (!options_.summary_json.empty()) {
-      WriteFileAtomically(options_.summary_json, SummaryJson(summary_));
+    if (!options_.save.empty()) {
+      ddp::WriteSafetensors(options_.save, learner_.model().StateDict(), MetadataOf(options_));
     }
-    if (!options_.losses.empty()) WriteFileAtomically(options_.losses, LossesText(losses_));
+    if (!options_.summary_json.empty()) {
+      ddp::WriteFileAtomically(options_.summary_json, SummaryJson(summary_));
+    }
+    if (!options_.losses.empty()) {
+      ddp::WriteFileAtomically(options_.losses, LossesText(losses_));
+    }
+  }
+
+  // What a language model of bytes has learnt, for people to see.
+  void PrintSample() {
+    auto* const gpt = dynamic_cast<Gpt*>(&learner_.model());
+    if (gpt == nullptr || options_.data.name != "text") return;
+    const SampleOptions sample = {.seed = static_cast<uint64_t>(options_.seed)};
+    progress_->Print("sample:" + TextOf(Sample(*gpt, {'\n'}, sample)));
   }
 
   const TrainOptions& options_;
@@ -230,8 +266,9 @@ Summary Train(const TrainOptions& options, int rank, int world_size,
   try {
     CheckAllRanksAgree(*group, options);
     if (rank == 0) {
-      CheckWritable(options.summary_json);
-      CheckWritable(options.losses);
+      ddp::CheckWritable(options.save);
+      ddp::CheckWritable(options.summary_json);
+      ddp::CheckWritable(options.losses);
     }
     return TrainingRun(options, *group).Run();
   } catch (const std::exception& e) {

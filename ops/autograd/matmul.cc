@@ -2,10 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <stdexcept>
 #include <utility>
 
+#include "absl/container/inlined_vector.h"
 #include "ops/autograd/checks.h"
 #include "ops/autograd/kernels.h"
 #include "ops/autograd/node.h"
@@ -42,15 +44,29 @@ Shape WithLast(const Shape& shape, int64_t extent) {
   return Shape(std::span<const int64_t>(dims.data(), shape.rank()));
 }
 
+// The leading dimensions of a and b, broadcast, and [m, n]. False where they don't multiply.
+bool ProductDims(const Shape& a, const Shape& b, const MatMulFlags& flags,
+                 absl::InlinedVector<int64_t, Shape::kMaxRank>& dims) {
+  if (a.rank() < 2 || b.rank() < 2) return false;
+  const int rank = std::max(a.rank(), b.rank());
+  for (int i = rank; i > 2; --i) {
+    const int64_t in_a = i <= a.rank() ? a.dim(-i) : 1, in_b = i <= b.rank() ? b.dim(-i) : 1;
+    if (in_a != in_b && in_a != 1 && in_b != 1) return false;
+    dims.push_back(in_a == 1 ? in_b : in_a);
+  }
+  const auto [ta, tb] = flags;
+  dims.push_back(a.dim(ta ? -1 : -2));
+  dims.push_back(b.dim(tb ? -2 : -1));
+  return a.dim(ta ? -2 : -1) == b.dim(tb ? -1 : -2);
+}
+
 Shape ProductShape(const Tensor& a, const Tensor& b, const MatMulFlags& flags) {
   RequireSameType("MatMul", a, b);
-  if (a.shape().rank() == 2 && b.shape().rank() == 2) {
-    const auto [ta, tb] = flags;
-    if (a.dim(ta ? 0 : 1) == b.dim(tb ? 1 : 0)) return {a.dim(ta ? 1 : 0), b.dim(tb ? 0 : 1)};
-  }
+  absl::InlinedVector<int64_t, Shape::kMaxRank> dims;
+  if (ProductDims(a.shape(), b.shape(), flags, dims)) return Shape(dims);
   throw std::invalid_argument(
-      fmt::format("MatMul: {}{} and {}{} don't multiply: expected [m, k] and [k, n]", a.Describe(),
-                  flags.transpose_a ? " transposed" : "", b.Describe(),
+      fmt::format("MatMul: {}{} and {}{} don't multiply: expected [..., m, k] and [..., k, n]",
+                  a.Describe(), flags.transpose_a ? " transposed" : "", b.Describe(),
                   flags.transpose_b ? " transposed" : ""));
 }
 
@@ -101,9 +117,7 @@ Tensor MatMul(const Tensor& a, const Tensor& b, const MatMulFlags& flags) {
 Tensor Linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   CheckLinear(x, weight, bias);
   Tensor y = Tensor::Empty(WithLast(x.shape(), weight.dim(0)), x.options());
-  const Tensor y_rows = Rows(y);
-  if (bias.defined()) kernels::BroadcastRow(bias, y_rows);
-  kernels::MatMul(Rows(x), weight, y_rows, {.transpose_b = true, .accumulate = bias.defined()});
+  kernels::MatMulPlusBias(Rows(x), weight, bias, Rows(y));
   if (!NeedsTape({x, weight, bias})) return y;
   return Record(
       "Linear", std::move(y), {x, weight, bias},

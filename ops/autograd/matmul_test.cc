@@ -2,7 +2,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
+#include <span>
 #include <stdexcept>
+#include <utility>
 #include <vector>
 
 #include "ops/autograd/functions.h"
@@ -68,6 +71,46 @@ TEST(MatMulTest, GradientsOfOneTensorGivenTwice) {
       {RandomLeaf({3, 5}, generator)}));
 }
 
+TEST(MatMulTest, GradientsOfBroadcastBatches) {
+  Generator generator(1);
+  const std::vector<std::pair<Shape, Shape>> leading = {
+      {{2, 3}, {2, 3}}, {{2, 3}, {3}}, {{2, 1}, {1, 3}}, {{3}, {}}, {{}, {3}}, {{2, 0}, {}}};
+  const auto with = [](const Shape& shape, int64_t rows, int64_t columns) {
+    std::vector<int64_t> dims(shape.dims().begin(), shape.dims().end());
+    dims.push_back(rows);
+    dims.push_back(columns);
+    return Shape(std::span<const int64_t>(dims));
+  };
+  for (const bool ta : {false, true}) {
+    for (const bool tb : {false, true}) {
+      const auto product = [&](const std::vector<Tensor>& in) {
+        return MatMul(in[0], in[1], {.transpose_a = ta, .transpose_b = tb});
+      };
+      for (const auto& [a_leading, b_leading] : leading) {
+        const Tensor a = RandomLeaf(with(a_leading, ta ? 4 : 2, ta ? 2 : 4), generator);
+        const Tensor b = RandomLeaf(with(b_leading, tb ? 5 : 4, tb ? 4 : 5), generator);
+        SCOPED_TRACE(fmt::format("{} and {}", a.Describe(), b.Describe()));
+        EXPECT_EQ(product({a, b}).shape(), with(BroadcastShapes("", a_leading, b_leading), 2, 5));
+        EXPECT_TRUE(GradientsMatch(product, {a, b}));
+        EXPECT_TRUE(GradientsMatch(product, {a, b}, {.accumulate = true}));
+      }
+    }
+  }
+}
+
+TEST(MatMulTest, EveryFloatingDType) {
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
+    const Tensor a = SetRequiresGrad(Matrix({1, 2}, {1, 2}).To(dtype));
+    const Tensor b = SetRequiresGrad(Matrix({1, 2}, {3, 4}).To(dtype));
+    const Tensor y = MatMul(a, b, {.transpose_b = true});
+    EXPECT_EQ(y.Item(), 11);
+    Backward(y);
+    EXPECT_THAT(Grad(a).ToVector<float>(), ElementsAre(3, 4));
+    EXPECT_THAT(Grad(b).ToVector<float>(), ElementsAre(1, 2));
+    EXPECT_THAT(Linear(a, b, Matrix({1}, {10}).To(dtype)).ToVector<float>(), ElementsAre(21));
+  }
+}
+
 TEST(MatMulTest, RefusesOtherShapes) {
   const auto expect_refused = [](const Shape& a, const Shape& b, const MatMulFlags& flags) {
     EXPECT_THAT([&] { MatMul(Tensor::Zeros(a), Tensor::Zeros(b), flags); },
@@ -78,7 +121,8 @@ TEST(MatMulTest, RefusesOtherShapes) {
   expect_refused({2, 3}, {3, 4}, {.transpose_b = true});
   expect_refused({2, 3}, {3, 4}, {.transpose_a = true});
   expect_refused({3}, {3, 4}, {});
-  expect_refused({2, 3}, {1, 3, 4}, {});
+  expect_refused({2, 2, 3}, {3, 3, 4}, {});
+  expect_refused({2, 2, 3}, {2, 4, 4}, {});
   EXPECT_THROW(MatMul(Tensor::Zeros({2, 2}), Tensor::Zeros({2, 2}, {DType::kFloat64})),
                std::invalid_argument);
 }

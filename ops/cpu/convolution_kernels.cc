@@ -52,18 +52,15 @@ template <class C>
 
 template <class T, int kStride>
 void PadRows(const Padded& p) {
-  auto* out = static_cast<Compute<T>*>(p.out);
-  const T* from = static_cast<const T*>(p.from);
-  Zero(out, p.first_row * p.columns);
-  out += p.first_row * p.columns;
-  for (int64_t row = p.first_row; row < p.end_row; ++row) {
-    Zero(out, p.first_column);
-    PadRow<T, kStride>(from, p.column_stride, out + p.first_column, p.end_column - p.first_column);
-    Zero(out + p.end_column, p.columns - p.end_column);
-    out += p.columns;
-    from += p.row_stride;
+  auto* const out = static_cast<Compute<T>*>(p.out);
+  const T* const from = static_cast<const T*>(p.from);
+  const int64_t rows = p.end_row - p.first_row, columns = p.end_column - p.first_column;
+  // Zeros everywhere first: cheaper than the ends of each row by themselves.
+  if (rows < p.rows || columns < p.columns) Zero(out, p.rows * p.columns);
+  for (int64_t row = 0; row < rows; ++row) {
+    PadRow<T, kStride>(from + row * p.row_stride, p.column_stride,
+                       out + (p.first_row + row) * p.columns + p.first_column, columns);
   }
-  Zero(out, (p.rows - p.end_row) * p.columns);
 }
 
 template <class T>
@@ -142,17 +139,17 @@ void CorrelateChannels(const CorrelationTile& tile, int64_t begin, int64_t end) 
   constexpr int64_t kWidth = VectorOf<C>::kWidth;
   static_assert(kWidth <= kOverrun);
   int64_t position = 0;
-  for (; tile.positions - position > (kVectors - 1) * kWidth; position += kVectors * kWidth) {
+  int64_t vectors = (tile.positions + kWidth - 1) / kWidth;
+  // Of few outputs, one vector alone has too few sums to keep the multipliers busy: four at the end
+  // go by two and two.
+  for (; vectors >= kVectors && (kVectors != 3 || vectors != 4); vectors -= kVectors) {
     Correlate<C, kVectors, kOutputs>(tile, position, begin, end);
+    position += kVectors * kWidth;
   }
-  if constexpr (kVectors > 2) {
-    for (; tile.positions - position > kWidth; position += 2 * kWidth) {
-      Correlate<C, 2, kOutputs>(tile, position, begin, end);
-    }
+  for (; vectors >= 2; vectors -= 2, position += 2 * kWidth) {
+    Correlate<C, 2, kOutputs>(tile, position, begin, end);
   }
-  for (; position < tile.positions; position += kWidth) {
-    Correlate<C, 1, kOutputs>(tile, position, begin, end);
-  }
+  if (vectors == 1) Correlate<C, 1, kOutputs>(tile, position, begin, end);
 }
 
 template <class C, int kOutputs>

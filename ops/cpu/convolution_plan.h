@@ -101,7 +101,7 @@ class CorrelationPlan {
   int64_t rows_per_block_ = 0, images_per_block_ = 1;
   int64_t plane_rows_ = 0, bands_ = 0, image_blocks_ = 0;
   absl::InlinedVector<int64_t, 64> offsets_, kernel_indices_;
-  absl::InlinedVector<int64_t, 8> phase_ends_;
+  absl::InlinedVector<int64_t, 16> phase_ends_;
 };
 
 }  // namespace ops::cpu

@@ -46,7 +46,7 @@ class WeightGradient {
         plan_(ForwardAxis(shape.height), ForwardAxis(shape.width), shape.batch,
               CeilDivide(channels_, slices_), kBlockBytes / SizeOf(compute_type_), kWantedItems),
         parts_(NumParts()),
-        sums_(Tensor::Zeros({parts_, shape.groups, channels_ * shape.kernel_elements() * lanes_},
+        sums_(Tensor::Zeros({parts_, shape.groups * channels_ * shape.kernel_elements() * lanes_},
                             {.dtype = compute_type_})) {}
 
   void Run() const {
@@ -64,6 +64,13 @@ class WeightGradient {
 
   // dw (+)= the parts' sums.
   void Finish(const Tensor& dw, bool accumulate) const {
+    if (parts_ > 1) {
+      const int64_t n = sums_.dim(1);
+      ParallelFor(n, 65536, [&](int64_t begin, int64_t end) {
+        kernels_.add_parts(sums_.raw_data() + begin * SizeOf(compute_type_), parts_, n,
+                           end - begin);
+      });
+    }
     const int64_t count = channels_ * shape_.kernel_elements();
     ParallelFor(shape_.out_channels, 1 + 65536 / (1 + count), [&](int64_t begin, int64_t end) {
       for (int64_t output = begin; output < end; ++output) {
@@ -71,8 +78,6 @@ class WeightGradient {
         const int64_t first = lane / (2 * kernels_.vector) * 2 * kernels_.vector;
         kernels_.finish({.sums = SumsOf(0, output / outputs_, first, 0) +
                                  (lane - first) * SizeOf(compute_type_),
-                         .parts = parts_,
-                         .part_stride = shape_.groups * count * lanes_,
                          .lanes = std::min(lanes_ - first, 2 * kernels_.vector),
                          .count = count,
                          .accumulate = accumulate,

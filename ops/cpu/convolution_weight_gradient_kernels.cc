@@ -103,11 +103,13 @@ void AddTile(const WeightProducts& p, const int64_t* offsets, C* out) {
       source[t] = static_cast<const C*>(p.source) + row * p.pitch + offsets[t];
     }
     for (int64_t column = 0; column < p.columns; ++column, gradient += kVectors * kWidth) {
+      Vector<C> arriving[kVectors];
 #pragma GCC unroll 2
-      for (int v = 0; v < kVectors; ++v) {
-        const Vector<C> arriving = VectorAt(gradient + v * kWidth);
+      for (int v = 0; v < kVectors; ++v) arriving[v] = VectorAt(gradient + v * kWidth);
 #pragma GCC unroll 16
-        for (int t = 0; t < kTaps; ++t) sums[t][v] += source[t][column] * arriving;
+      for (int t = 0; t < kTaps; ++t) {
+#pragma GCC unroll 2
+        for (int v = 0; v < kVectors; ++v) sums[t][v] += source[t][column] * arriving[v];
       }
     }
   }
@@ -154,20 +156,36 @@ void Add(const WeightProducts& p) {
   }
 }
 
+template <class C>
+void AddParts(void* sums, int64_t parts, int64_t part_stride, int64_t n) {
+  constexpr int64_t kBlock = 256;
+  double total[kBlock];
+  for (int64_t begin = 0; begin < n; begin += kBlock) {
+    C* const first = static_cast<C*>(sums) + begin;
+    const int64_t count = n - begin < kBlock ? n - begin : kBlock;
+    ForEach(count, [&](int64_t i) { total[i] = first[i]; });
+    for (int64_t part = 1; part < parts; ++part) {
+      const C* const more = first + part * part_stride;
+      ForEach(count, [&](int64_t i) { total[i] += more[i]; });
+    }
+    ForEach(count, [&](int64_t i) { first[i] = static_cast<C>(total[i]); });
+  }
+}
+
 template <class T>
 void Finish(const WeightSums& p) {
   const auto* const sums = static_cast<const Compute<T>*>(p.sums);
   T* const out = static_cast<T*>(p.out);
-  for (int64_t i = 0; i < p.count; ++i) {
-    double sum = 0;
-    for (int64_t part = 0; part < p.parts; ++part) sum += sums[part * p.part_stride + i * p.lanes];
-    out[i] = Round<T>(static_cast<Compute<T>>(p.accumulate ? Load(out[i]) + sum : sum));
+  if (p.accumulate) {
+    for (int64_t i = 0; i < p.count; ++i) out[i] = Round<T>(Load(out[i]) + sums[i * p.lanes]);
+  } else {
+    for (int64_t i = 0; i < p.count; ++i) out[i] = Round<T>(sums[i * p.lanes]);
   }
 }
 
 template <class T>
 constexpr ConvolutionWeightGradientKernels KernelsOf() {
-  return {VectorOf<Compute<T>>::kWidth, Turn<T>, Add<Compute<T>>, Finish<T>};
+  return {VectorOf<Compute<T>>::kWidth, Turn<T>, Add<Compute<T>>, AddParts<Compute<T>>, Finish<T>};
 }
 
 }  // namespace

@@ -32,10 +32,9 @@ struct WeightProducts {
   void* sums;
 };
 
-// out[i] (+)= sum over parts of sums[part][i][first lane], for i in [0, count).
+// out[i] (+)= sums[i][first lane], for i in [0, count).
 struct WeightSums {
   const void* sums;
-  int64_t parts, part_stride;
   int64_t lanes, count;
   bool accumulate;
   void* out;
@@ -45,6 +44,8 @@ struct ConvolutionWeightGradientKernels {
   int64_t vector;  // lanes of one
   void (*turn)(const TurnedGradient&);
   void (*add)(const WeightProducts&);
+  // sums[0][i] becomes the sum over parts of sums[part][i], calculated in float64, for i in [0, n).
+  void (*add_parts)(void* sums, int64_t parts, int64_t part_stride, int64_t n);
   void (*finish)(const WeightSums&);
 };
 

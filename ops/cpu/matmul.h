@@ -1,4 +1,5 @@
-// Matrix products on the CPU.
+// Matrix products on the CPU. Floating point dtypes; all tensors of one dtype. Shapes are the
+// caller's to check. bfloat16 and float16 are multiplied as float32 matrices, and rounded once.
 #pragma once
 
 #include "ops/tensor/tensor.h"
@@ -11,13 +12,15 @@ struct MatMulOptions {
   bool accumulate = false;  // add to what `out` holds instead of overwriting it
 };
 
-// out[m, n] = op(a) op(b), with op(a) [m, k] and op(b) [k, n], where op transposes or not.
-// float32 and float64; all three of one dtype; shapes are the caller's to check. Empty extents are
-// fine (k = 0 gives zeros).
+// out[..., m, n] = op(a) op(b), with op(a) [..., m, k] and op(b) [..., k, n], where op transposes
+// the last two dimensions or not. Empty extents are fine (k = 0 gives zeros).
 //
-// Large float32 products go to OpenBLAS or oneDNN, single-threaded, by a fixed table over shapes
-// and kinds of CPU (matmul_table.h); tiny ones to a loop of ours. They are split over threads at
-// boundaries that depend on the shape alone, so every number of threads gives the same bits.
+// The leading dimensions of all three are broadcast against each other. Where `out` lacks one that
+// a and b have, or has it as extent 1, the products along it are added up, in order: that is the
+// gradient of a factor that was broadcast.
 void MatMul(const Tensor& a, const Tensor& b, const Tensor& out, const MatMulOptions& options = {});
+
+// out[rows, n] = x[rows, k] weight[n, k]^T, plus bias[n], which may be undefined, in every row.
+void MatMulPlusBias(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& out);
 
 }  // namespace ops::cpu

@@ -1,7 +1,6 @@
 #include "ops/cpu/matmul_table.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 
 namespace ops::cpu {
@@ -54,20 +53,42 @@ BlasLibrary FastestLibrary(Isa isa, const ProductShape& shape) {
   return BlasLibrary::kOpenBlas;
 }
 
-// Pieces of some 32 million multiplications, not thinner than 256. On a Zen 5, halves in
-// turn took one thread 6 % less time than the whole NT 64x1024x1024, 8 % less for NN, and 1.5 %
-// more for TN 1024x1024x64; quarters took 4 % and 10 % more for the last two. Not measured with
-// AVX2.
-ProductSplit SplitProduct(const ProductShape& shape) {
-  constexpr double kMultiplications = 1 << 25;
-  constexpr int64_t kMinExtent = 256, kMultiple = 64;
-  const bool rows = shape.m >= shape.n;
-  const int64_t extent = rows ? shape.m : shape.n;
+namespace {
+
+// Every piece packs anew the factor that isn't cut. What one thread loses that takes all pieces in
+// turn, in percent, for 2, 4 and 8 pieces of rows / of columns, oneDNN with AVX-512 on a Zen 5:
+//   NT 512x1024x256   2  5 14 /  1  3  4      NT 512x256x1024   5 18 43 /  2 27 15
+//   NN 512x1024x256   0  0  2 /  1  4  6      NN 64x1024x1024   3  3  3 /  4  5  7
+//   TN 512x256x512    1  1  2 /  1 12  5      TN 256x1024x512   8 13 31 /  3 10 15
+// OpenBLAS loses 3 to 5 with 4 pieces, 10 and more with 8, and less where the longer side is cut.
+constexpr int64_t kManyRows = 256;
+
+bool SplitsRows(const ProductShape& shape) {
+  const bool as_stored = !shape.transpose_a && !shape.transpose_b;
+  if (as_stored && shape.m >= kManyRows) return true;
+  const bool b_transposed = !shape.transpose_a && shape.transpose_b;
+  return shape.m >= shape.n && !(b_transposed && shape.n >= kManyRows);
+}
+
+// A hand-over costs a few microseconds, 8 million multiplications some 80.
+int64_t WantedPieces(BlasLibrary library, const ProductShape& shape, bool rows) {
+  constexpr double kMillion = 1 << 20;
   const double work =
       static_cast<double>(shape.m) * static_cast<double>(shape.n) * static_cast<double>(shape.k);
-  const double wanted = std::round(work / kMultiplications);
-  const double most = static_cast<double>(extent / kMinExtent);
-  const auto pieces = std::max<int64_t>(1, static_cast<int64_t>(std::min(wanted, most)));
+  if (work < 8 * kMillion) return 1;
+  if (work >= 256 * kMillion) return library == BlasLibrary::kOneDnn ? 8 : 4;
+  const bool cheap = shape.m >= kManyRows && (rows || shape.transpose_b);
+  return work >= 32 * kMillion && cheap ? 4 : 2;
+}
+
+}  // namespace
+
+ProductSplit SplitProduct(BlasLibrary library, const ProductShape& shape) {
+  constexpr int64_t kMinRows = 64, kMinColumns = 128, kMultiple = 32;
+  const bool rows = SplitsRows(shape);
+  const int64_t extent = rows ? shape.m : shape.n;
+  const int64_t most = std::max<int64_t>(1, extent / (rows ? kMinRows : kMinColumns));
+  const int64_t pieces = std::min(WantedPieces(library, shape, rows), most);
   const int64_t even = (extent + pieces - 1) / pieces;
   return {rows, pieces == 1 ? extent : (even + kMultiple - 1) / kMultiple * kMultiple};
 }

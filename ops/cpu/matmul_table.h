@@ -17,12 +17,12 @@ struct ProductShape {
 
 BlasLibrary FastestLibrary(Isa isa, const ProductShape& shape);
 
-// How a product is split over threads: into pieces of `extent` rows (or columns, where they are
-// more) of the result, all but the last. One piece where a hand-over wouldn't pay.
+// How a product is split over threads: into pieces of `extent` rows or columns of the result, all
+// but the last. 1, 2, 4 or 8 of them, as many as cost one thread that takes them in turn little.
 struct ProductSplit {
   bool rows;
   int64_t extent;
 };
-ProductSplit SplitProduct(const ProductShape& shape);
+ProductSplit SplitProduct(BlasLibrary library, const ProductShape& shape);
 
 }  // namespace ops::cpu

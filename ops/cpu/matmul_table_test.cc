@@ -17,16 +17,34 @@ TEST(MatMulTableTest, PicksWhatWasFasterWhereItWasMeasured) {
   EXPECT_EQ(FastestLibrary(Isa::kBaseline, forward), BlasLibrary::kOpenBlas);
 }
 
-TEST(MatMulTableTest, LargeProductsAreHalvedAndSmallOnesAreNot) {
-  const ProductSplit forward = SplitProduct({64, 1024, 784, false, true});
-  EXPECT_FALSE(forward.rows);
-  EXPECT_EQ(forward.extent, 512);
-  const ProductSplit weight_gradient = SplitProduct({1024, 784, 64, true, false});
-  EXPECT_TRUE(weight_gradient.rows);
-  EXPECT_EQ(weight_gradient.extent, 512);
-  EXPECT_EQ(SplitProduct({64, 10, 1024, false, true}).extent, 64);
-  EXPECT_EQ(SplitProduct({256, 256, 256, false, false}).extent, 256);
-  EXPECT_EQ(SplitProduct({1024, 1024, 1024, false, false}).extent, 256);
+int64_t Pieces(BlasLibrary library, const ProductShape& shape) {
+  const ProductSplit split = SplitProduct(library, shape);
+  const int64_t extent = split.rows ? shape.m : shape.n;
+  return (extent + split.extent - 1) / split.extent;
+}
+
+TEST(MatMulTableTest, LargeProductsHaveWorkForManyThreadsAndSmallOnesForOne) {
+  constexpr BlasLibrary kOneDnn = BlasLibrary::kOneDnn, kOpenBlas = BlasLibrary::kOpenBlas;
+  EXPECT_EQ(Pieces(kOneDnn, {512, 768, 256, false, true}), 4);
+  EXPECT_EQ(Pieces(kOneDnn, {512, 256, 768, false, false}), 4);
+  EXPECT_EQ(Pieces(kOneDnn, {768, 256, 512, true, false}), 4);
+  EXPECT_EQ(Pieces(kOneDnn, {512, 256, 1024, false, true}), 2);
+  EXPECT_EQ(Pieces(kOneDnn, {64, 1024, 784, false, true}), 2);
+  EXPECT_EQ(Pieces(kOneDnn, {64, 1568, 128, false, false}), 2);
+  EXPECT_EQ(Pieces(kOneDnn, {1024, 1024, 1024, false, false}), 8);
+  EXPECT_EQ(Pieces(kOpenBlas, {1024, 1024, 1024, false, false}), 4);
+  EXPECT_EQ(Pieces(kOneDnn, {64, 10, 1024, false, true}), 1);
+  EXPECT_EQ(Pieces(kOneDnn, {32, 32, 1 << 20, false, true}), 1);
+}
+
+TEST(MatMulTableTest, TheFactorThatCostsMoreToPackStaysWhole) {
+  const auto rows = [](const ProductShape& shape) {
+    return SplitProduct(BlasLibrary::kOneDnn, shape).rows;
+  };
+  EXPECT_FALSE(rows({512, 256, 1024, false, true}));
+  EXPECT_TRUE(rows({512, 1024, 256, false, false}));
+  EXPECT_FALSE(rows({64, 1024, 1024, false, false}));
+  EXPECT_TRUE(rows({1024, 256, 512, true, false}));
 }
 
 }  // namespace

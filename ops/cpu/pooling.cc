@@ -89,8 +89,12 @@ class Windows {
   Tensor lists_;
 };
 
-bool IsHalved(const PoolingAxis& axis) {
-  return axis.kernel == 2 && axis.stride == 2 && axis.padding == 0 && 2 * axis.out <= axis.in;
+// Windows of 2 x 2 side by side, the most usual, none of which reaches beyond the plane.
+bool IsOfFour(const PoolingShape& shape) {
+  const auto is_halved = [](const PoolingAxis& axis) {
+    return axis.kernel == 2 && axis.stride == 2 && axis.padding == 0 && 2 * axis.out <= axis.in;
+  };
+  return is_halved(shape.height) && is_halved(shape.width);
 }
 
 }  // namespace
@@ -105,15 +109,16 @@ DType MaxPoolIndexType(const PoolingShape& shape) {
 void MaxPool(const PoolingShape& shape, const Tensor& x, const Tensor& y, const Tensor& indices) {
   const PoolingKernels& kernels = KernelsOf(x.dtype());
   if (indices.dtype() == DType::kUInt8) {
+    const auto kernel = IsOfFour(shape) ? kernels.max_of_four : kernels.max_of_taps;
     ForPlanes(shape, y, [&](int64_t begin, int64_t end) {
-      const Tensor row = Tensor::Empty({shape.width.out}, {.dtype = ComputeType(x.dtype())});
+      const Tensor row = Tensor::Empty({2, shape.width.out}, {.dtype = ComputeType(x.dtype())});
       for (int64_t plane = begin; plane < end; ++plane) {
-        kernels.max_of_taps({.height = shape.height,
-                             .width = shape.width,
-                             .x = PlaneOf(x, plane),
-                             .y = PlaneOf(y, plane),
-                             .taps = reinterpret_cast<uint8_t*>(PlaneOf(indices, plane)),
-                             .row = row.raw_data()});
+        kernel({.height = shape.height,
+                .width = shape.width,
+                .x = PlaneOf(x, plane),
+                .y = PlaneOf(y, plane),
+                .taps = reinterpret_cast<uint8_t*>(PlaneOf(indices, plane)),
+                .row = row.raw_data()});
       }
     });
     return;
@@ -146,7 +151,7 @@ void MaxPoolBackward(const PoolingShape& shape, const Tensor& dy, const Tensor& 
       kernels.scatter(PlaneOf(dy, plane), reinterpret_cast<const int64_t*>(PlaneOf(indices, plane)),
                       n, gradient);
     });
-  } else if (IsHalved(shape.height) && IsHalved(shape.width)) {
+  } else if (IsOfFour(shape)) {
     ForPlanes(shape, dx, [&](int64_t begin, int64_t end) {
       for (int64_t plane = begin; plane < end; ++plane) {
         kernels.max_of_four_backward(taps_of(plane, nullptr), accumulate, PlaneOf(dx, plane));

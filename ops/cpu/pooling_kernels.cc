@@ -24,43 +24,55 @@ int64_t FirstTap(const PoolingAxis& axis, int64_t i) {
   return outside > 0 ? outside : 0;
 }
 
+// As wide as the values that it stands beside, so that both fill the same vectors.
+template <class C>
+using Tap = std::conditional_t<sizeof(C) == 8, int64_t, int32_t>;
+
+// a where `choose`, else b: by masks, as a branch would be guessed wrongly half of the time.
+template <class V>
+[[gnu::always_inline]] inline V Select(bool choose, V a, V b) {
+  using Bits = Tap<V>;
+  const Bits mask = -static_cast<Bits>(choose);
+  return __builtin_bit_cast(V, static_cast<Bits>((__builtin_bit_cast(Bits, a) & mask) |
+                                                 (__builtin_bit_cast(Bits, b) & ~mask)));
+}
+
+// NaN beats everything, and another NaN too.
+template <class C>
+[[gnu::always_inline]] inline void Compete(C value, Tap<C> tap, C& largest, Tap<C>& winner) {
+  const bool wins = (value > largest) | (value != value);
+  winner = Select(wins, tap, winner);
+  largest = Select(wins, value, largest);
+}
+
 // Lets one element of each of n windows compete; kStride is 0 for a stride known at run time only.
 template <class T, int kStride>
-[[gnu::always_inline]] inline void Compete(const T* x, int64_t stride, uint8_t tap, int64_t n,
-                                           Compute<T>* largest, uint8_t* taps) {
+void CompeteAll(const T* x, int64_t stride, Tap<Compute<T>> tap, int64_t n, Compute<T>* largest,
+                Tap<Compute<T>>* winners) {
   ForEach(n, [=](int64_t j) {
-    const Compute<T> value = Load(x[j * (kStride > 0 ? kStride : stride)]);
-    const bool wins = (value > largest[j]) | (value != value);
-    taps[j] = wins ? tap : taps[j];
-    largest[j] = wins ? value : largest[j];
+    Compete(Load(x[j * (kStride > 0 ? kStride : stride)]), tap, largest[j], winners[j]);
   });
 }
 
 template <class T>
-void MaxOfRow(const MaxOfTaps& p, int64_t i, Compute<T>* largest, uint8_t* taps) {
+void MaxOfRow(const MaxOfTaps& p, int64_t i, Compute<T>* largest, Tap<Compute<T>>* winners) {
   const PoolingAxis &height = p.height, &width = p.width;
   const int64_t top = i * height.stride - height.padding;
   const int64_t first_row = FirstTap(height, i);
   for (int64_t j = 0; j < width.out; ++j) {
     largest[j] = -__builtin_inf();
-    taps[j] = static_cast<uint8_t>(first_row * width.kernel + FirstTap(width, j));
+    winners[j] = static_cast<Tap<Compute<T>>>(first_row * width.kernel + FirstTap(width, j));
   }
+  const auto compete = width.stride == 1   ? CompeteAll<T, 1>
+                       : width.stride == 2 ? CompeteAll<T, 2>
+                                           : CompeteAll<T, 0>;
   for (int64_t row = first_row; row < height.kernel && top + row < height.in; ++row) {
     const T* const x = static_cast<const T*>(p.x) + (top + row) * width.in - width.padding;
     for (int64_t column = 0; column < width.kernel; ++column) {
       const auto [begin, end] = Inside(width, column);
-      const auto tap = static_cast<uint8_t>(row * width.kernel + column);
-      const T* const from = x + begin * width.stride + column;
-      switch (width.stride) {
-        case 1:
-          Compete<T, 1>(from, 1, tap, end - begin, largest + begin, taps + begin);
-          break;
-        case 2:
-          Compete<T, 2>(from, 2, tap, end - begin, largest + begin, taps + begin);
-          break;
-        default:
-          Compete<T, 0>(from, width.stride, tap, end - begin, largest + begin, taps + begin);
-      }
+      compete(x + begin * width.stride + column, width.stride,
+              static_cast<Tap<Compute<T>>>(row * width.kernel + column), end - begin,
+              largest + begin, winners + begin);
     }
   }
 }
@@ -68,10 +80,62 @@ void MaxOfRow(const MaxOfTaps& p, int64_t i, Compute<T>* largest, uint8_t* taps)
 template <class T>
 void MaxPool(const MaxOfTaps& p) {
   auto* const largest = static_cast<Compute<T>*>(p.row);
+  auto* const winners = reinterpret_cast<Tap<Compute<T>>*>(largest + p.width.out);
   for (int64_t i = 0; i < p.height.out; ++i) {
-    MaxOfRow<T>(p, i, largest, p.taps + i * p.width.out);
+    MaxOfRow<T>(p, i, largest, winners);
     T* const y = static_cast<T*>(p.y) + i * p.width.out;
-    ForEach(p.width.out, [=](int64_t j) { y[j] = Round<T>(largest[j]); });
+    uint8_t* const taps = p.taps + i * p.width.out;
+    ForEach(p.width.out, [=](int64_t j) {
+      y[j] = Round<T>(largest[j]);
+      taps[j] = static_cast<uint8_t>(winners[j]);
+    });
+  }
+}
+
+// f(count, i) for pieces of `count`, known to the compiler, that cover [0, n); the last two may
+// overlap.
+template <int kCount = 8, class F>
+[[gnu::always_inline]] inline void CoverByPieces(int64_t n, F f) {
+  if (n >= kCount) {
+    for (int64_t i = 0; i + kCount <= n; i += kCount) f(std::integral_constant<int, kCount>(), i);
+    if (n % kCount != 0) f(std::integral_constant<int, kCount>(), n - kCount);
+  } else if constexpr (kCount > 1) {
+    CoverByPieces<kCount / 2>(n, f);
+  }
+}
+
+// `count` windows side by side, known to the compiler.
+template <class T>
+[[gnu::always_inline]] inline void MaxOfFourPiece(const T* upper, const T* lower, auto count, T* y,
+                                                  uint8_t* taps) {
+  using C = Compute<T>;
+  ForEach(count, [=](int64_t j) {
+    C largest = Load(upper[2 * j]);
+    Tap<C> winner = 0;
+    Compete<C>(Load(upper[2 * j + 1]), 1, largest, winner);
+    Compete<C>(Load(lower[2 * j]), 2, largest, winner);
+    Compete<C>(Load(lower[2 * j + 1]), 3, largest, winner);
+    y[j] = Round<T>(largest);
+    taps[j] = static_cast<uint8_t>(winner);
+  });
+}
+
+template <class T>
+void MaxOfFour(const MaxOfTaps& p) {
+  const int64_t columns = p.width.out;
+  for (int64_t i = 0; i < p.height.out; ++i) {
+    const T* const upper = static_cast<const T*>(p.x) + 2 * i * p.width.in;
+    const T* const lower = upper + p.width.in;
+    T* const y = static_cast<T*>(p.y) + i * columns;
+    uint8_t* const taps = p.taps + i * columns;
+    // A short row takes a whole piece too: the rows that follow overwrite what it has too much.
+    if (columns < 8 && (p.height.out - i) * columns >= 8) {
+      MaxOfFourPiece(upper, lower, std::integral_constant<int, 8>(), y, taps);
+      continue;
+    }
+    CoverByPieces(columns, [=](auto count, int64_t j) {
+      MaxOfFourPiece(upper + 2 * j, lower + 2 * j, count, y + j, taps + j);
+    });
   }
 }
 
@@ -93,35 +157,46 @@ void MaxPoolBackward(const MaxOfTapsBackward& p) {
   }
 }
 
-// One row of the plane, below n windows of 2 x 2 side by side whose upper or lower half it is.
+// Rows `upper` and `lower` of the plane, under n windows.
 template <class T, bool kAccumulate>
-void MaxOfFourBackwardRow(const T* dy, const uint8_t* taps, uint8_t first_tap, int64_t n, T* dx) {
+void MaxOfFourBackwardRows(const T* dy, const uint8_t* taps, int64_t n, T* upper, T* lower) {
   using C = Compute<T>;
-  ForEach(n, [=](int64_t j) {
+  const auto put = [](C value, T* out) {
+    *out = Round<T>(kAccumulate ? Load(*out) + value : value);
+  };
+  const auto put_window = [=](int64_t j) {
     const C arriving = Load(dy[j]);
-    const C left = taps[j] == first_tap ? arriving : 0;
-    const C right = taps[j] == first_tap + 1 ? arriving : 0;
-    dx[2 * j] = Round<T>(kAccumulate ? Load(dx[2 * j]) + left : left);
-    dx[2 * j + 1] = Round<T>(kAccumulate ? Load(dx[2 * j + 1]) + right : right);
-  });
+    const Tap<C> winner = taps[j];
+    put(Select<C>(winner == 0, arriving, 0), upper + 2 * j);
+    put(Select<C>(winner == 1, arriving, 0), upper + 2 * j + 1);
+    put(Select<C>(winner == 2, arriving, 0), lower + 2 * j);
+    put(Select<C>(winner == 3, arriving, 0), lower + 2 * j + 1);
+  };
+  if constexpr (kAccumulate) {
+    ForEach(n, put_window);
+  } else {
+    CoverByPieces(n, [=](auto count, int64_t first) {
+      ForEach(count, [=](int64_t k) { put_window(first + k); });
+    });
+  }
 }
 
 template <class T>
 void MaxOfFourBackward(const MaxOfTapsBackward& p, bool accumulate, void* dx) {
-  const int64_t columns = p.width.out;
-  for (int64_t row = 0; row < p.height.in; ++row) {
-    T* const to = static_cast<T*>(dx) + row * p.width.in;
-    const int64_t covered = row / 2 < p.height.out ? 2 * columns : 0;
-    const T* const dy = static_cast<const T*>(p.dy) + row / 2 * columns;
-    const uint8_t* const taps = p.taps + row / 2 * columns;
-    const auto first_tap = static_cast<uint8_t>(row % 2 * 2);
+  const int64_t out = p.width.out, in = p.width.in;
+  T* const first = static_cast<T*>(dx);
+  for (int64_t i = 0; i < p.height.out; ++i) {
+    const T* const dy = static_cast<const T*>(p.dy) + i * out;
+    T *const upper = first + 2 * i * in, *const lower = upper + in;
     if (accumulate) {
-      MaxOfFourBackwardRow<T, true>(dy, taps, first_tap, covered / 2, to);
-    } else {
-      MaxOfFourBackwardRow<T, false>(dy, taps, first_tap, covered / 2, to);
-      for (int64_t j = covered; j < p.width.in; ++j) to[j] = T{};
+      MaxOfFourBackwardRows<T, true>(dy, p.taps + i * out, out, upper, lower);
+      continue;
     }
+    MaxOfFourBackwardRows<T, false>(dy, p.taps + i * out, out, upper, lower);
+    if (in > 2 * out) upper[in - 1] = lower[in - 1] = T{};
   }
+  if (accumulate || p.height.in == 2 * p.height.out) return;
+  for (int64_t j = 0; j < in; ++j) first[(p.height.in - 1) * in + j] = T{};
 }
 
 template <class T>
@@ -208,8 +283,9 @@ void Store(const void* gradient, bool accumulate, void* dx, int64_t n) {
 
 template <class T>
 constexpr PoolingKernels KernelsOf() {
-  return {MaxPool<T>, MaxPoolBackward<T>, MaxOfFourBackward<T>,   MaxOfAnyWindows<T>,
-          Scatter<T>, AveragePool<T>,     AveragePoolBackward<T>, Store<T>};
+  return {MaxPool<T>,           MaxOfFour<T>,           MaxPoolBackward<T>,
+          MaxOfFourBackward<T>, MaxOfAnyWindows<T>,     Scatter<T>,
+          AveragePool<T>,       AveragePoolBackward<T>, Store<T>};
 }
 
 }  // namespace

@@ -16,7 +16,7 @@ struct PoolingWindows {
 
 // y[i, j] = the largest of its window, tap[i, j] = which of the window's elements (counted row by
 // row, over the whole window) that is: the first of equals, the last NaN. `row` has room for
-// width.out elements of the type that is calculated in.
+// twice width.out elements of the type that is calculated in.
 struct MaxOfTaps {
   PoolingAxis height, width;
   const void* x;
@@ -60,8 +60,9 @@ struct AverageBackward {
 
 struct PoolingKernels {
   void (*max_of_taps)(const MaxOfTaps&);
+  void (*max_of_four)(const MaxOfTaps&);  // windows of 2 x 2 side by side; needs no row
   void (*max_of_taps_backward)(const MaxOfTapsBackward&);
-  // Windows of 2 x 2 side by side: writes dx at once.
+  // The same, as windows of 2 x 2 side by side: writes dx at once.
   void (*max_of_four_backward)(const MaxOfTapsBackward&, bool accumulate, void* dx);
   void (*max_of_windows)(const MaxOfWindows&);
   // gradient[indices[i]] += dy[i] for i in [0, n).

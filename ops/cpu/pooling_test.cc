@@ -30,7 +30,8 @@ PoolingAxis Adaptive(int64_t in, int64_t out) {
 const std::vector<PoolingShape>& Shapes() {
   static const std::vector<PoolingShape> shapes = {
       {Axis(1, 1, 1), Axis(1, 1, 1)},         {Axis(28, 2, 2), Axis(28, 2, 2)},
-      {Axis(15, 2, 2), Axis(37, 2, 2)},       {Axis(15, 2, 2, 0, true), Axis(37, 2, 2, 0, true)},
+      {Axis(15, 2, 2), Axis(37, 2, 2)},       {Axis(14, 2, 2), Axis(14, 2, 2)},
+      {Axis(17, 2, 2), Axis(3, 2, 2)},        {Axis(15, 2, 2, 0, true), Axis(37, 2, 2, 0, true)},
       {Axis(14, 3, 2, 1), Axis(40, 3, 2, 1)}, {Axis(14, 3, 2, 1, true), Axis(40, 3, 2, 1, true)},
       {Axis(9, 3, 1, 1), Axis(33, 3, 1, 1)},  {Axis(9, 2, 3, 1), Axis(35, 4, 3, 2, true)},
       {Axis(1, 1, 1), Axis(20, 5, 2, 2)},     {Axis(2, 6, 5, 3), Axis(3, 7, 2, 3)},

@@ -43,7 +43,7 @@ TEST_P(Allocations, HeapCallsAreSeen) {
 }
 
 TEST_P(Allocations, Mlp) {
-  const auto model = launch::MakeModel(launch::FindModel("mlp"), {256, 256}, /*seed=*/0);
+  const auto model = launch::MakeModel(launch::FindModel("mlp"), {.hidden = {256, 256}}, /*seed=*/0);
   ops::optim::Sgd optimizer(model->Parameters(), {.learning_rate = 0.1, .momentum = 0.9});
   const Tensor inputs = Tensor::Zeros({32, 784});
   const Tensor targets = Tensor::Zeros({32}, {.dtype = ops::DType::kInt64});
