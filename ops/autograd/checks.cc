@@ -22,4 +22,11 @@ void RequireSameType(std::string_view function, const Tensor& a, const Tensor& b
                                           a.dtype() != b.dtype() ? "dtype" : "device"));
 }
 
+int RequireDim(std::string_view function, const Shape& shape, int dim) {
+  const int rank = shape.rank();
+  if (dim >= -rank && dim < rank) return dim < 0 ? dim + rank : dim;
+  throw std::invalid_argument(
+      fmt::format("{}: {} has no dimension {}", function, shape.ToString(), dim));
+}
+
 }  // namespace ops

@@ -13,4 +13,8 @@ void RequireDefined(std::string_view function, InputList inputs);
 // Both defined, of one dtype, on one device.
 void RequireSameType(std::string_view function, const Tensor& a, const Tensor& b);
 
+// Which of `shape`'s dimensions `dim` is, from 0 on; negative ones count from the last. Throws
+// where it has no such dimension.
+int RequireDim(std::string_view function, const Shape& shape, int dim);
+
 }  // namespace ops

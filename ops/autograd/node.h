@@ -25,6 +25,7 @@
 #include <initializer_list>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <utility>
 
@@ -67,8 +68,20 @@ class GradMeta : public TensorMeta {
   TensorOptions options_;
 };
 
-// Inputs of a function, some perhaps undefined: {x, weight, bias}.
-using InputList = std::initializer_list<std::reference_wrapper<const Tensor>>;
+// Inputs of a function, some perhaps undefined: {x, weight, bias}, or a list that a program made.
+class InputList {
+ public:
+  using Input = std::reference_wrapper<const Tensor>;
+
+  InputList(std::initializer_list<Input> inputs) : inputs_(inputs.begin(), inputs.size()) {}
+  explicit InputList(std::span<const Input> inputs) : inputs_(inputs) {}
+
+  auto begin() const { return inputs_.begin(); }
+  auto end() const { return inputs_.end(); }
+
+ private:
+  std::span<const Input> inputs_;
+};
 
 class Node : public GradMeta {
  public:
