@@ -138,7 +138,7 @@ TEST(Train, AccumulatedBatchesMakeOneStep) {
 
 TEST(Train, EveryModelAndOptimizer) {
   for (const std::string model : {"linear", "mlp"}) {
-    for (const std::string optimizer : {"sgd", "adam", "adamw"}) {
+    for (const std::string optimizer : {"sgd", "adam", "adamw", "lion"}) {
       const std::vector<double> losses =
           Numbers(LossesOf({"--model=" + model, "--hidden=8", "--data=synthetic", "--max_steps=200",
                             "--optimizer=" + optimizer, "--learning_rate=0.01"}));
@@ -147,6 +147,74 @@ TEST(Train, EveryModelAndOptimizer) {
       EXPECT_LT(last, first) << model << " with " << optimizer;
     }
   }
+}
+
+TEST(Train, ConvolutionalModelsKeepTheirBits) {
+  for (const std::string model : {"convnet", "resnet"}) {
+    const Arguments flags = {"--model=" + model, "--batch_size=8", "--max_steps=4"};
+    const std::string losses = LossesOf(flags);
+    EXPECT_EQ(Numbers(losses).size(), 4u);
+    EXPECT_EQ(LossesOf(flags + Arguments{"--threads=2"}), losses) << model;
+  }
+}
+
+// Text in which each letter says what comes next.
+std::string AlphabetFile() {
+  const std::string path = TempFile("alphabet.txt");
+  std::ofstream file(path);
+  for (int i = 0; i < 400; ++i) file << "abcdefghijklmnopqrstuvwxyz\n";
+  return path;
+}
+
+const Arguments kSmallGpt = {"--model=gpt",  "--layers=1", "--width=32",
+                             "--context=16", "--heads=2",  "--learning_rate=0.01"};
+
+TEST(Train, GptLearnsATextAndWritesOne) {
+  const std::string data = "--data=text:" + AlphabetFile();
+  const std::string summary = TempFile("gpt.json"), weights = TempFile("gpt.safetensors");
+  const ProgramOutput output =
+      Train(kSmallGpt + Arguments{data, "--max_steps=80", "--summary_json=" + summary,
+                                  "--save=" + weights, "--schedule=cosine"});
+  ASSERT_EQ(output.exit_code, 0) << output.err;
+  EXPECT_THAT(output.out, ContainsRegex(" [0-9]+ tokens/s "));
+  EXPECT_THAT(output.out, HasSubstr("sample:abcdefghij"));
+  const auto json = nlohmann::json::parse(Read(summary));
+  EXPECT_NEAR(json["loss_first"], std::log(256), 0.3);
+  EXPECT_LT(json["loss_last"], 0.5 * json["loss_first"].get<double>());
+  EXPECT_NEAR(json["eval_perplexity"], std::exp(json["eval_loss"].get<double>()), 1e-6);
+  EXPECT_GT(json["tokens_per_second"], 0);
+
+  const Arguments sample = {"launch/sample", "--checkpoint=" + weights, "--prompt=def",
+                            "--max_tokens=8"};
+  const ProgramOutput text = RunProgram(sample);
+  EXPECT_EQ(text.exit_code, 0) << text.err;
+  EXPECT_EQ(text.out, "defghijklmn\n");
+  EXPECT_EQ(RunProgram(sample).out, text.out);
+}
+
+TEST(Train, GptKeepsItsBitsOnTwoThreads) {
+  const Arguments flags =
+      kSmallGpt + Arguments{"--data=synthetic", "--max_steps=10", "--nproc_per_node=1"};
+  EXPECT_EQ(LossesOf(flags + Arguments{"--threads=2"}), LossesOf(flags));
+}
+
+TEST(Train, TokenShardsThatDoNotFitAreNamed) {
+  const std::string path = TempFile("short.bin");
+  std::ofstream(path) << "12345678";  // four tokens
+  const ProgramOutput output =
+      Train({"--model=gpt", "--data=tokens:" + path, "--nproc_per_node=1"});
+  EXPECT_NE(output.exit_code, 0);
+  EXPECT_THAT(output.err, AllOf(HasSubstr(path), HasSubstr("a window of context 128 needs 129")));
+}
+
+TEST(Sample, SaysWhatIsWrong) {
+  const ProgramOutput nothing = RunProgram({"launch/sample"});
+  EXPECT_EQ(nothing.exit_code, 2);
+  EXPECT_THAT(nothing.err, HasSubstr("--checkpoint=FILE is needed"));
+  const ProgramOutput missing = RunProgram({"launch/sample", "--checkpoint=/nowhere/w"});
+  EXPECT_EQ(missing.exit_code, 2);
+  EXPECT_THAT(missing.err, HasSubstr("/nowhere/w"));
+  EXPECT_EQ(RunProgram({"launch/sample", "--help"}).exit_code, 0);
 }
 
 TEST(Train, OnATerminalThereIsABar) {

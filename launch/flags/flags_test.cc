@@ -1,11 +1,12 @@
 #include "launch/flags/flags.h"
-#include "launch/flags/parser.h"
 
 #include <absl/flags/reflection.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <stdexcept>
+
+#include "launch/flags/parser.h"
 
 namespace launch {
 namespace {
@@ -46,6 +47,15 @@ TEST_F(Flags, DefaultsSuitTheModel) {
   EXPECT_EQ(linear.train.momentum, 0);
 }
 
+TEST_F(Flags, GptHasItsOwnOptimizerAndTheDatasVocabulary) {
+  const TrainOptions text = Parse({"--model=gpt", "--data=text:f"}).train;
+  EXPECT_EQ(text.optimizer, "adamw");
+  EXPECT_EQ(text.clip_norm, 1);
+  EXPECT_EQ(text.gpt.vocab, 256);
+  EXPECT_EQ(text.momentum, 0);
+  EXPECT_EQ(Parse({"--model=gpt", "--data=tokens:f"}).train.gpt.vocab, 50257);
+}
+
 TEST_F(Flags, AdamHasItsOwnLearningRateAndNoMomentum) {
   const TrainOptions options = Parse({"--optimizer=adam"}).train;
   EXPECT_EQ(options.learning_rate, 0.001);
@@ -53,15 +63,40 @@ TEST_F(Flags, AdamHasItsOwnLearningRateAndNoMomentum) {
 }
 
 TEST_F(Flags, EveryFlagArrives) {
-  const CommandLine parsed =
-      Parse({"--nproc_per_node=3", "--model=mlp",          "--hidden=64,32",
-             "--data=synthetic",   "--batch_size=7",       "--epochs=4",
-             "--max_steps=100",    "--optimizer=sgd",      "--learning_rate=0.5",
-             "--momentum=0.25",    "--weight_decay=0.125", "--accumulate_steps=2",
-             "--seed=9",           "--backend=gloo",       "--device=cpu",
-             "--threads=2",        "--bucket_bytes=500",   "--timeout=90s",
-             "--log_every=11",     "--eval_every=22",      "--summary_json=/s.json",
-             "--losses=/l.txt",    "--interface=eth0"});
+  const CommandLine parsed = Parse({"--nproc_per_node=3",
+                                    "--model=mlp",
+                                    "--hidden=64,32",
+                                    "--data=synthetic",
+                                    "--batch_size=7",
+                                    "--epochs=4",
+                                    "--max_steps=100",
+                                    "--optimizer=sgd",
+                                    "--learning_rate=0.5",
+                                    "--momentum=0.25",
+                                    "--weight_decay=0.125",
+                                    "--accumulate_steps=2",
+                                    "--seed=9",
+                                    "--backend=gloo",
+                                    "--device=cpu",
+                                    "--threads=2",
+                                    "--bucket_bytes=500",
+                                    "--timeout=90s",
+                                    "--log_every=11",
+                                    "--eval_every=22",
+                                    "--summary_json=/s.json",
+                                    "--losses=/l.txt",
+                                    "--interface=eth0",
+                                    "--layers=3",
+                                    "--width=48",
+                                    "--heads=6",
+                                    "--context=9",
+                                    "--vocab=77",
+                                    "--nesterov",
+                                    "--clip_norm=2",
+                                    "--schedule=cosine",
+                                    "--warmup_steps=5",
+                                    "--step_size=8",
+                                    "--save=/w"});
   EXPECT_EQ(parsed.num_ranks, 3);
   const TrainOptions& train = parsed.train;
   EXPECT_EQ(train.hidden, (std::vector<int64_t>{64, 32}));
@@ -82,6 +117,17 @@ TEST_F(Flags, EveryFlagArrives) {
   EXPECT_EQ(train.eval_every, 22);
   EXPECT_EQ(train.summary_json, "/s.json");
   EXPECT_EQ(train.losses, "/l.txt");
+  EXPECT_EQ(train.gpt.layers, 3);
+  EXPECT_EQ(train.gpt.width, 48);
+  EXPECT_EQ(train.gpt.heads, 6);
+  EXPECT_EQ(train.gpt.context, 9);
+  EXPECT_EQ(train.gpt.vocab, 77);
+  EXPECT_TRUE(train.nesterov);
+  EXPECT_EQ(train.clip_norm, 2);
+  EXPECT_EQ(train.schedule, "cosine");
+  EXPECT_EQ(train.warmup_steps, 5);
+  EXPECT_EQ(train.step_size, 8);
+  EXPECT_EQ(train.save, "/w");
 }
 
 TEST_F(Flags, ValuesMayFollowABlank) {

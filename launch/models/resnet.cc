@@ -47,7 +47,8 @@ ResNet::ResNet(const ImageOptions& images, ops::Generator& generator)
 }
 
 ops::Tensor ResNet::Forward(const ops::Tensor& x) {
-  return f_.Forward(ops::Mean(r_.Forward(b_.Forward(c_.Forward(x))), {2, 3}));
+  const ops::Tensor y = r_.Forward(b_.Forward(c_.Forward(x)));
+  return f_.Forward(ops::Flatten(ops::AdaptiveAvgPool2d(y, 1)));
 }
 
 }  // namespace launch

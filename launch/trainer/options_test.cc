@@ -49,7 +49,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadCase{"Epochs", [](auto& o) { o.epochs = -1; }, "--epochs=-1: expected"},
         BadCase{"MaxSteps", [](auto& o) { o.max_steps = -5; }, "--max_steps=-5: expected"},
         BadCase{"Optimizer", [](auto& o) { o.optimizer = "sdg"; },
-                "unknown optimizer 'sdg'; did you mean 'sgd'? Known: adam, adamw, sgd"},
+                "unknown optimizer 'sdg'; did you mean 'sgd'? Known: adam, adamw, lion, sgd"},
         BadCase{"NegativeRate", [](auto& o) { o.learning_rate = -0.1; },
                 "--learning_rate=-0.1: expected a finite number, at least 0"},
         BadCase{"NanRate", [](auto& o) { o.learning_rate = kNan; },
@@ -61,6 +61,28 @@ INSTANTIATE_TEST_SUITE_P(
                   o.momentum = 0.9;
                 },
                 "--momentum=0.9: expected 0, as adam has betas instead"},
+        BadCase{"Nesterov", [](auto& o) { o.nesterov = true; },
+                "--nesterov=true: expected sgd with"},
+        BadCase{"Clip", [](auto& o) { o.clip_norm = -1; }, "--clip_norm=-1: expected"},
+        BadCase{"Schedule", [](auto& o) { o.schedule = "cosinus"; }, "--schedule=cosinus: "},
+        BadCase{"Warmup", [](auto& o) { o.warmup_steps = -1; }, "--warmup_steps=-1: expected"},
+        BadCase{"StepSize", [](auto& o) { o.step_size = -1; }, "--step_size=-1: expected"},
+        BadCase{"Heads",
+                [](auto& o) {
+                  o.model = "gpt";
+                  o.data = {"synthetic", ""};
+                  o.gpt.heads = 3;
+                },
+                "--heads=3: expected a number that divides --width=256"},
+        BadCase{"Vocab",
+                [](auto& o) {
+                  o.model = "gpt";
+                  o.data = {"text", "file"};
+                  o.gpt.vocab = 100;
+                },
+                "--vocab=100: expected a whole number, at least 256"},
+        BadCase{"GptAndDigits", [](auto& o) { o.model = "gpt"; },
+                "it takes: synthetic, text:FILE, tokens:GLOB"},
         BadCase{"Decay", [](auto& o) { o.weight_decay = kNan; }, "--weight_decay=nan: expected"},
         BadCase{"Accumulate", [](auto& o) { o.accumulate_steps = 0; }, "--accumulate_steps=0"},
         BadCase{"Seed", [](auto& o) { o.seed = -1; }, "--seed=-1"},
@@ -71,6 +93,13 @@ INSTANTIATE_TEST_SUITE_P(
         BadCase{"LogEvery", [](auto& o) { o.log_every = 0; }, "--log_every=0: expected"},
         BadCase{"EvalEvery", [](auto& o) { o.eval_every = -1; }, "--eval_every=-1: expected"}),
     [](const auto& info) { return info.param.name; });
+
+TEST(TrainOptions, LearningRatesSuitTheOptimizer) {
+  const ModelInfo& gpt = FindModel("gpt");
+  EXPECT_EQ(DefaultLearningRate(gpt, "adamw"), gpt.learning_rate);
+  EXPECT_EQ(DefaultLearningRate(gpt, "lion"), 0.0001);
+  EXPECT_EQ(DefaultLearningRate(FindModel("mlp"), "adam"), 0.001);
+}
 
 TEST(TrainOptions, DefaultsAreValid) { EXPECT_NO_THROW(Validate(TrainOptions())); }
 

@@ -1,4 +1,5 @@
-// Nonlinear functions, element by element, and dropout.
+// Nonlinear functions, element by element, and dropout. Inputs that aren't floating point throw
+// std::invalid_argument. NaN stays NaN.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +9,9 @@
 namespace ops {
 
 Tensor Relu(const Tensor& x);
+// relu(a + b), of equal shapes, in one pass and keeping the output alone: the end of a residual
+// block.
+Tensor AddRelu(const Tensor& a, const Tensor& b);
 // x where x > 0, else negative_slope x.
 Tensor LeakyRelu(const Tensor& x, double negative_slope = 0.01);
 
@@ -32,7 +36,8 @@ struct DropoutKey {
   int64_t first_position = 0;  // of x's first element in the whole batch's tensor
 };
 // Each element is 0 with `probability`, else x / (1 - probability); the same mask in backward,
-// drawn again and not stored. Throws std::invalid_argument for a probability outside [0, 1].
+// drawn again and not stored. Throws std::invalid_argument for a probability outside [0, 1], and
+// for a negative position.
 Tensor Dropout(const Tensor& x, double probability, const DropoutKey& key);
 
 }  // namespace ops

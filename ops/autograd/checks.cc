@@ -29,4 +29,11 @@ int RequireDim(std::string_view function, const Shape& shape, int dim) {
       fmt::format("{}: {} has no dimension {}", function, shape.ToString(), dim));
 }
 
+void RequireFloating(std::string_view function, const Tensor& x) {
+  RequireDefined(function, {x});
+  if (IsFloating(x.dtype())) return;
+  throw std::invalid_argument(
+      fmt::format("{}: expected a floating point input, got {}", function, x.Describe()));
+}
+
 }  // namespace ops

@@ -10,6 +10,8 @@
 namespace ops {
 
 void RequireDefined(std::string_view function, InputList inputs);
+// Defined, of a floating point dtype.
+void RequireFloating(std::string_view function, const Tensor& x);
 // Both defined, of one dtype, on one device.
 void RequireSameType(std::string_view function, const Tensor& a, const Tensor& b);
 

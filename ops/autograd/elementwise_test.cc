@@ -1,7 +1,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <functional>
 #include <stdexcept>
 #include <string>
@@ -166,18 +165,6 @@ TEST(ScalarOperandTest, IntegersAreNotForFractions) {
   EXPECT_THAT([&] { x * 0.5; }, refused);
   EXPECT_THAT([&] { x / 2; }, refused);
   EXPECT_THAT([&] { x + 0.5; }, refused);
-}
-
-TEST(ReluTest, GradientsMatchDifferences) { ExpectGradientsMatch(Relu); }
-
-TEST(ReluTest, Values) {
-  const Tensor x = SetRequiresGrad(Tensor::FromVector<float>({-1, 0, 2, NAN}, {4}));
-  const Tensor y = Relu(x);
-  EXPECT_THAT(y.Slice(0, 3).ToVector<float>(), ElementsAre(0, 0, 2));
-  EXPECT_TRUE(std::isnan(y.data<float>()[3]));
-  Backward(y, Tensor::Full({4}, 5));
-  EXPECT_THAT(Grad(x).ToVector<float>(), ElementsAre(0, 0, 5, 5));
-  EXPECT_THROW(Relu(Tensor()), std::invalid_argument);
 }
 
 }  // namespace

@@ -5,11 +5,11 @@
 //
 //   Tensor Relu(const Tensor& x) {
 //     Tensor y = Tensor::Empty(x.shape(), x.options());
-//     kernels::Relu(x, y);
+//     kernels::Activate(kernels::Activation::kRelu, x, y);
 //     if (!NeedsTape({x})) return y;
 //     return Record("Relu", y, {x}, [y = Saved(y)](const Tensor& dy, Node& node) {
 //       const auto [place, accumulate] = node.input(0)->TargetOver(dy);
-//       kernels::ReluBackward(y, dy, place, accumulate);
+//       kernels::ActivateBackward(kernels::Activation::kRelu, y, dy, place, accumulate);
 //     });
 //   }
 //

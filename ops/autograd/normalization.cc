@@ -26,13 +26,6 @@ void RequireParameter(std::string_view function, const char* name, const Tensor&
                                           expected.ToString()));
 }
 
-void RequireFloating(std::string_view function, const Tensor& x) {
-  RequireDefined(function, {x});
-  if (IsFloating(x.dtype())) return;
-  throw std::invalid_argument(
-      fmt::format("{}: expected a floating point input, got {}", function, x.Describe()));
-}
-
 // x [batch, channels, ...].
 void RequireChannels(std::string_view function, const Tensor& x) {
   RequireFloating(function, x);

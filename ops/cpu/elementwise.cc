@@ -120,20 +120,6 @@ void Clamp(double low, double high, const Tensor& x, const Tensor& out) {
   });
 }
 
-void Relu(const Tensor& x, const Tensor& out) {
-  const auto kernel = FloatingKernels("Relu", out.dtype()).relu;
-  const int64_t size = SizeOf(out.dtype());
-  ParallelFor(out.num_elements(), kChunk, [&](int64_t begin, int64_t end) {
-    kernel(x.raw_data() + begin * size, out.raw_data() + begin * size, end - begin);
-  });
-}
-
-void ReluBackward(const Tensor& y, const Tensor& dy, const Tensor& dx, bool accumulate) {
-  const ElementwiseKernels& kernels = FloatingKernels("ReluBackward", dx.dtype());
-  BinaryFlat(accumulate ? kernels.add_relu_backward : kernels.relu_backward,
-             Operands::kVectorVector, y, dy, dx);
-}
-
 void BroadcastRow(const Tensor& bias, const Tensor& out) {
   // A block of rows that grows to a page, so that short rows don't cost a call each.
   constexpr int64_t kBlockBytes = 4096;

@@ -25,11 +25,6 @@ void AddScalar(double value, const Tensor& x, const Tensor& out);
 // out = x, but `low` where it is less and `high` where it is more; NaN stays NaN.
 void Clamp(double low, double high, const Tensor& x, const Tensor& out);
 
-// out = max(x, 0); NaN stays NaN, as in PyTorch.
-void Relu(const Tensor& x, const Tensor& out);
-// dx = 0 where y <= 0, else dy, from the output y = relu(x); where y is NaN, dy.
-void ReluBackward(const Tensor& y, const Tensor& dy, const Tensor& dx, bool accumulate);
-
 // Every row of out[rows, n] = bias[n], of any dtype.
 void BroadcastRow(const Tensor& bias, const Tensor& out);
 

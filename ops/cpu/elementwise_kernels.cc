@@ -112,29 +112,6 @@ void Clamp(const void* x, double low, double high, void* out, int64_t n) {
   });
 }
 
-// The comparison is false for NaN, which so stays.
-template <class T>
-void Relu(const void* x, void* out, int64_t n) {
-  const T* from = static_cast<const T*>(x);
-  T* to = static_cast<T*>(out);
-  ForEach(n, [=](int64_t i) {
-    const Compute<T> value = Load(from[i]);
-    to[i] = Round<T>(value < 0 ? 0 : value);
-  });
-}
-
-template <class T, bool kAccumulate>
-void ReluBackward(const void* y, const void* dy, void* dx, int64_t n) {
-  const T* output = static_cast<const T*>(y);
-  const T* from = static_cast<const T*>(dy);
-  T* to = static_cast<T*>(dx);
-  ForEach(n, [=](int64_t i) {
-    const Compute<T> arriving = Load(from[i]);
-    const Compute<T> gradient = Load(output[i]) <= 0 ? 0 : arriving;
-    to[i] = Round<T>(kAccumulate ? Load(to[i]) + gradient : gradient);
-  });
-}
-
 template <class T>
 constexpr ElementwiseKernels IntegerKernels() {
   return {
@@ -146,9 +123,6 @@ constexpr ElementwiseKernels IntegerKernels() {
       .add_scaled = nullptr,
       .add_scalar = nullptr,
       .clamp = nullptr,
-      .relu = nullptr,
-      .relu_backward = nullptr,
-      .add_relu_backward = nullptr,
   };
 }
 
@@ -159,9 +133,6 @@ constexpr ElementwiseKernels FloatingKernels() {
   kernels.add_scaled = AddScaled<T>;
   kernels.add_scalar = AddScalar<T>;
   kernels.clamp = Clamp<T>;
-  kernels.relu = Relu<T>;
-  kernels.relu_backward = ReluBackward<T, false>;
-  kernels.add_relu_backward = ReluBackward<T, true>;
   return kernels;
 }
 

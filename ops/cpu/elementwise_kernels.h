@@ -12,7 +12,6 @@ enum class Operands { kVectorVector, kVectorScalar, kScalarVector };
 struct ElementwiseKernels {
   using Binary = void (*)(const void* a, const void* b, void* out, int64_t n);
   using WithScalar = void (*)(const void* x, double scalar, void* out, int64_t n);
-  using Unary = void (*)(const void* x, void* out, int64_t n);
 
   Binary binary[4][3];  // [BinaryOp][Operands]
   // Floating dtypes only.
@@ -20,9 +19,6 @@ struct ElementwiseKernels {
   WithScalar add_scaled;  // out += scalar x
   WithScalar add_scalar;
   void (*clamp)(const void* x, double low, double high, void* out, int64_t n);
-  Unary relu;
-  Binary relu_backward;      // (y, dy, dx)
-  Binary add_relu_backward;  // adds to dx
 };
 
 inline constexpr int kNumDTypes = 7;

@@ -233,41 +233,6 @@ TEST(UnaryTest, IntegersAreRefused) {
   const Tensor x = Tensor::Zeros({3}, {.dtype = DType::kInt32});
   EXPECT_THROW(Scale(2, x, x), std::invalid_argument);
   EXPECT_THROW(AddScalar(2, x, x), std::invalid_argument);
-  EXPECT_THROW(Relu(x, x), std::invalid_argument);
-}
-
-TEST(ReluTest, EveryDTypeAndLength) {
-  ForEachIsa([] {
-    for (const DType dtype : kFloatingDTypes) {
-      for (const int64_t n : kLengths) {
-        const Tensor x = RandomTensor({n}, dtype, 1), dy = RandomTensor({n}, dtype, 2);
-        const Tensor y = Misaligned({n}, dtype), dx = Misaligned({n}, dtype);
-        Relu(x, y);
-        ReluBackward(y, dy, dx, /*accumulate=*/false);
-        const std::vector<double> in = x.ToVector<double>(), out = y.ToVector<double>();
-        const std::vector<double> arriving = dy.ToVector<double>(), back = dx.ToVector<double>();
-        for (int64_t i = 0; i < n; ++i) {
-          EXPECT_EQ(out[i], std::max(in[i], 0.0));
-          EXPECT_EQ(back[i], in[i] > 0 ? arriving[i] : 0);
-        }
-        ReluBackward(y, dy, dx, /*accumulate=*/true);
-        const std::vector<double> twice = dx.ToVector<double>();
-        for (int64_t i = 0; i < n; ++i) EXPECT_EQ(twice[i], 2 * back[i]);
-      }
-    }
-  });
-}
-
-TEST(ReluTest, NaNStaysAndInfinityIsCut) {
-  ForEachIsa([] {
-    const Tensor x = Tensor::Empty({20});
-    x.Fill(kNaN);
-    Relu(x, x);
-    for (const float value : x.ToVector<float>()) EXPECT_TRUE(std::isnan(value));
-    const Tensor infinite = Tensor::FromVector<float>({kInfinity, -kInfinity}, {2});
-    Relu(infinite, infinite);
-    EXPECT_EQ(infinite.ToVector<float>(), (std::vector<float>{kInfinity, 0}));
-  });
 }
 
 TEST(BroadcastRowTest, EveryRowIsTheBias) {
@@ -298,8 +263,6 @@ TEST(ElementwiseTest, ThreadsDoNotChangeBits) {
   run([&](const Tensor& out) { Binary(BinaryOp::kAdd, a, Tensor::Scalar(2), out); });
   run([&](const Tensor& out) { Scale(3, a, out, true); });
   run([&](const Tensor& out) { AddScalar(3, a, out); });
-  run([&](const Tensor& out) { Relu(a, out); });
-  run([&](const Tensor& out) { ReluBackward(a, a, out, true); });
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 //   DDP_CPU_ISA=avx2 bazel run //ops/cpu:kernels_benchmark
 #include <benchmark/benchmark.h>
 
+#include "ops/cpu/activation.h"
 #include "ops/cpu/blas.h"
 #include "ops/cpu/elementwise.h"
 #include "ops/cpu/loss.h"
@@ -212,13 +213,13 @@ void AddFloat16(benchmark::State& state) {
 
 void ReluForward(benchmark::State& state) {
   const Tensor x = Random(ShapeOf(state)), out = x.Clone();
-  for (auto _ : state) Relu(x, out);
+  for (auto _ : state) Activate(Activation::kRelu, x, out);
   ReportBytes(state, 2 * x.num_bytes());
 }
 
 void ReluInPlaceBackward(benchmark::State& state) {
   const Tensor y = Random(ShapeOf(state)), dx = y.Clone();
-  for (auto _ : state) ReluBackward(y, dx, dx, false);
+  for (auto _ : state) ActivateBackward(Activation::kRelu, y, dx, dx, false);
   ReportBytes(state, 3 * y.num_bytes());
 }
 
