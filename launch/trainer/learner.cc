@@ -29,7 +29,7 @@ ddp::DataLoader MakeLoader(const TrainOptions& options, const ddp::Dataset& data
   if (options.batch_size > sampler.num_examples()) {
     throw std::invalid_argument(fmt::format(
         "--batch_size={} is larger than the data: {} has {} examples, {} for each of {}",
-        options.batch_size, options.data.name, data.size(), sampler.num_examples(),
+        options.batch_size, options.data.ToString(), data.size(), sampler.num_examples(),
         FormatCount(group.size(), "rank")));
   }
   return ddp::DataLoader(data, sampler, {.batch_size = options.batch_size});
