@@ -164,7 +164,7 @@ TEST(CopyBoxTest, OutOfTheWholeAndBackIntoIt) {
         const auto all = whole.ToVector<double>(), some = part.ToVector<double>();
         const auto again = back.ToVector<double>();
         ForEachElement(box, [&](int64_t i, int64_t inside) {
-          if (inside >= 0) ASSERT_EQ(some[inside], all[i]);
+          ASSERT_EQ(inside >= 0 ? some[inside] : all[i], all[i]);
           ASSERT_EQ(again[i], inside >= 0 ? all[i] : 7);
         });
       }
@@ -188,7 +188,8 @@ TEST(CopyBoxTest, AddsToWhatIsThere) {
         CopyBox(whole, box.begin, part, {}, box.extents, /*accumulate=*/true);
         const auto more = part.ToVector<double>();
         ForEachElement(box, [&](int64_t i, int64_t inside) {
-          if (inside >= 0) ASSERT_NEAR(more[inside], 1 + all[i], 1);  // 254 is odd in bfloat16
+          if (inside < 0) return;
+          ASSERT_NEAR(more[inside], 1 + all[i], 1);  // bfloat16 doesn't have all integers
         });
       }
     }

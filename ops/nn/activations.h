@@ -82,13 +82,21 @@ class ScopedBatchPosition {
   ScopedBatchPosition(const ScopedBatchPosition&) = delete;
   ScopedBatchPosition& operator=(const ScopedBatchPosition&) = delete;
 
+  // The innermost of this thread; null where none lives.
+  static const ScopedBatchPosition* Current();
+
+  uint64_t step() const { return step_; }
+  int64_t first_example() const { return first_example_; }
+
  private:
-  struct Position;
-  const Position* previous_;
+  uint64_t step_;
+  int64_t first_example_;
+  const ScopedBatchPosition* previous_;
 };
 
 // In training: Dropout with a seed drawn from the generator when the layer is made, so that the
-// same layer draws the same masks on all ranks. In evaluation: x.
+// same layer draws the same masks on all ranks. The first dimension of x counts examples. In
+// evaluation: x.
 class Dropout : public Module {
  public:
   // Throws std::invalid_argument for a probability outside [0, 1].
