@@ -159,11 +159,14 @@ void Backward(const void* x, const void* dy, const Runs& runs, const ChannelAffi
   const C constant = static_cast<C>(gradient.constant);
   WithFlag(channel.relu, [=](auto relu) {
     WithFlag(accumulate, [=](auto add) {
-      ForEachIn(runs, [=](int64_t i) {
-        const C value = Load(px[i]);
-        const C arriving = affine.template Arriving<relu>(value, Load(pdy[i]));
-        const C result = dy_factor * arriving + (x_factor * (value - affine.mean) + constant);
-        to[i] = Round<T>(add ? Load(to[i]) + result : result);
+      WithFlag(gradient.x_factor != 0, [=](auto depends_on_x) {
+        ForEachIn(runs, [=](int64_t i) {
+          const C value = Load(px[i]);
+          const C arriving = affine.template Arriving<relu>(value, Load(pdy[i]));
+          const C rest = depends_on_x ? x_factor * (value - affine.mean) + constant : constant;
+          const C result = dy_factor * arriving + rest;
+          to[i] = Round<T>(add ? Load(to[i]) + result : result);
+        });
       });
     });
   });
