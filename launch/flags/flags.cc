@@ -4,6 +4,8 @@
 #include <absl/time/time.h>
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <iterator>
 #include <optional>
 #include <stdexcept>
 
@@ -147,12 +149,19 @@ TrainOptions OptionsFromFlags(const Environment& environment) {
   return options;
 }
 
-// "64 for mlp, 10 for linear": the defaults that depend on the model, from the catalog.
+// "10 for linear, 64 for mlp/convnet": the defaults that depend on the model, from the catalog.
 template <class Value>
 std::string PerModel(Value ModelInfo::*member) {
   std::vector<std::string> parts;
+  std::vector<Value> values;
   for (const ModelInfo& model : Models()) {
-    parts.push_back(fmt::format("{} for {}", model.*member, model.name));
+    const auto place = std::ranges::find(values, model.*member) - values.begin();
+    if (place == std::ssize(values)) {
+      values.push_back(model.*member);
+      parts.push_back(fmt::format("{} for {}", model.*member, model.name));
+    } else {
+      parts[place] += "/" + model.name;
+    }
   }
   return fmt::format("{}", fmt::join(parts, ", "));
 }

@@ -177,6 +177,10 @@ INSTANTIATE_TEST_SUITE_P(
         BadCase{{"--flagfile=x"}, "unknown flag '--flagfile'"},
         BadCase{{"train"}, "'train' is not a flag"}, BadCase{{"--"}, "unknown flag '--'"},
         BadCase{{"--epochs"}, "--epochs needs a value"},
+        BadCase{{"--nesterov=perhaps"}, "--nesterov=perhaps: expected true or false"},
+        BadCase{{"--nesterov=true", "--optimizer=adam"}, "--nesterov=true: expected sgd with"},
+        BadCase{{"--model=gpt", "--heads=5"}, "--heads=5: expected a number that divides"},
+        BadCase{{"--clip_norm=-1"}, "--clip_norm=-1: expected a finite number, at least 0"},
         BadCase{{"--epochs="}, "--epochs=: expected a whole number"},
         BadCase{{"--epochs=few"}, "--epochs=few: expected a whole number"},
         BadCase{{"--epochs=1.5"}, "--epochs=1.5: expected a whole number"},
@@ -187,7 +191,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadCase{{"--timeout=-1s"}, "--timeout=-1s: expected a duration above 0"},
         BadCase{{"--nproc_per_node=0"}, "--nproc_per_node=0: expected a whole number from 1"},
         BadCase{{"--nproc_per_node=-2"}, "--nproc_per_node=-2: expected a whole number from 1"},
-        BadCase{{"--model=cnn"}, "--model=cnn: unknown model 'cnn'; known: linear, mlp"},
+        BadCase{{"--model=cnn"}, "--model=cnn: unknown model 'cnn'; known: linear, mlp, convnet, "},
         BadCase{{"--hidden=64,,32"}, "--hidden=64,,32: expected whole numbers"},
         BadCase{{"--hidden="}, "--hidden=: expected whole numbers"},
         BadCase{{"--data=digit"}, "--data=digit: unknown data 'digit'; did you mean 'digits'?"},
@@ -200,7 +204,7 @@ TEST(Help, ExplainsEveryFlagOnce) {
   EXPECT_FALSE(AsksForHelp({"--model=mlp"}));
   const std::string help = HelpText();
   EXPECT_THAT(help, HasSubstr("\nTraining\n"));
-  EXPECT_THAT(help, HasSubstr("[synthetic for linear, digits for mlp]"));
+  EXPECT_THAT(help, HasSubstr("[synthetic for linear/gpt, digits for mlp/convnet/resnet]"));
   int num_flags = 0;
   for (const auto& [name, flag] : absl::GetAllFlags()) {
     if (!std::string(flag->Filename()).ends_with("launch/flags/flags.cc")) continue;
@@ -209,7 +213,7 @@ TEST(Help, ExplainsEveryFlagOnce) {
     EXPECT_NE(help.find(entry), std::string::npos) << name << " is in no group";
     EXPECT_EQ(help.find(entry), help.rfind(entry)) << name << " is explained twice";
   }
-  EXPECT_EQ(num_flags, 23);
+  EXPECT_EQ(num_flags, 34);
 }
 
 }  // namespace

@@ -41,6 +41,7 @@ bool Holds(const absl::CommandLineFlag& flag) {
 const char* ExpectedKind(const absl::CommandLineFlag& flag) {
   if (Holds<int64_t>(flag)) return "a whole number";
   if (Holds<double>(flag)) return "a number";
+  if (Holds<bool>(flag)) return "true or false";
   if (Holds<absl::Duration>(flag)) return "a duration, such as 90s or 10m";
   return "text";
 }
@@ -79,7 +80,9 @@ void SetFlags(const std::vector<std::string>& arguments, const FlagGroups& group
     const std::string name = argument.substr(dashes, equals - dashes);
     if (equals != std::string::npos) {
       SetFlag(name, argument.substr(equals + 1), groups);
-    } else if (FindFlag(name, groups); i + 1 < arguments.size()) {
+    } else if (Holds<bool>(FindFlag(name, groups))) {
+      SetFlag(name, "true", groups);
+    } else if (i + 1 < arguments.size()) {
       SetFlag(name, arguments[++i], groups);
     } else {
       throw std::invalid_argument(fmt::format("--{} needs a value: --{}=...", name, name));

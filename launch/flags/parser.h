@@ -20,9 +20,9 @@ struct FlagGroup {
 };
 using FlagGroups = std::vector<FlagGroup>;
 
-// Sets the flags that `arguments` ("--name=value" or "--name", "value") name. Throws
-// std::invalid_argument for a flag outside the groups, a value of the wrong kind, a missing value,
-// and anything that isn't a flag.
+// Sets the flags that `arguments` ("--name=value" or "--name", "value") name; "--name" alone
+// switches on what is on or off. Throws std::invalid_argument for a flag outside the groups, a
+// value of the wrong kind, a missing value, and anything that isn't a flag.
 void SetFlags(const std::vector<std::string>& arguments, const FlagGroups& groups);
 
 // The groups with each flag's meaning and default; `defaults` has those that the flag itself

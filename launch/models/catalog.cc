@@ -13,7 +13,7 @@ namespace {
 
 struct DataInfo {
   std::string name;
-  std::string path;  // what its path is: "DIR", "FILE", "GLOB"; "" where it has none
+  std::string path = {};  // what its path is: "DIR", "FILE", "GLOB"; "" where it has none
   std::vector<Task> tasks;
   ImageOptions images = {};
   int64_t vocabulary = 0;

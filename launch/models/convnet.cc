@@ -4,11 +4,12 @@
 
 namespace launch {
 
-ConvNet::ConvNet(const ImageOptions& images, ops::Generator& generator)
-    : c1_(images.channels, 16, 3, {.padding = 1, .generator = &generator}),
-      c2_(16, 32, 3, {.padding = 1, .generator = &generator}),
-      f1_(32 * (images.height / 4) * (images.width / 4), 128, {.generator = &generator}),
-      f2_(128, images.classes, {.generator = &generator}) {
+ConvNet::ConvNet(const ImageOptions& images, ops::Generator& generator, int64_t channels)
+    : c1_(images.channels, channels, 3, {.padding = 1, .generator = &generator}),
+      c2_(channels, 2 * channels, 3, {.padding = 1, .generator = &generator}),
+      f1_(2 * channels * (images.height / 4) * (images.width / 4), 8 * channels,
+          {.generator = &generator}),
+      f2_(8 * channels, images.classes, {.generator = &generator}) {
   Register("c1", c1_);
   Register("c2", c2_);
   Register("f1", f1_);

@@ -1,6 +1,9 @@
-// A small convolutional network: two convolutions of 3x3 with ReLU and 2x2 pooling, two linear
-// layers. Parameters: c1, c2, f1, f2, weight and bias each.
+// A small convolutional network: two convolutions of 3x3 with ReLU and 2x2 pooling, to `channels`
+// and twice as many, then two linear layers with 8 times as many between them. Parameters: c1, c2,
+// f1, f2, weight and bias each.
 #pragma once
+
+#include <cstdint>
 
 #include "launch/models/model_options.h"
 #include "ops/nn/convolution.h"
@@ -13,7 +16,7 @@ namespace launch {
 
 class ConvNet : public ops::nn::Module {
  public:
-  ConvNet(const ImageOptions& images, ops::Generator& generator);
+  ConvNet(const ImageOptions& images, ops::Generator& generator, int64_t channels = 16);
 
   // [batch, channels, height, width] -> [batch, classes].
   ops::Tensor Forward(const ops::Tensor& x) override;

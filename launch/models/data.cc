@@ -1,8 +1,11 @@
 #include "launch/models/data.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <functional>
 #include <map>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -41,10 +44,24 @@ Datasets Windows(std::vector<ddp::TokenShard> train, std::vector<ddp::TokenShard
           std::make_unique<ddp::TokenDataset>(std::move(test), windows)};
 }
 
+// Speaks of the whole file: its parts are nothing that users know of.
+void RequireTwoWindows(const ddp::TokenShard& shard, int64_t context) {
+  const int64_t needed = 2 * (context + 1);
+  if (shard.num_tokens >= needed) return;
+  const int64_t longest = shard.num_tokens / 2 - 1;
+  throw std::invalid_argument(fmt::format(
+      "'{}' has {} tokens, but a window of context {} to train with and one to test with need {}; "
+      "{}",
+      shard.name, shard.num_tokens, context, needed,
+      longest > 0 ? fmt::format("a context of up to {} would do", longest)
+                  : "no context would do"));
+}
+
 // The last tenth is for testing, but one window at least.
 Datasets SplitShard(const ddp::TokenShard& shard, const DataOptions& options) {
+  RequireTwoWindows(shard, options.context);
   const int64_t test = std::max(shard.num_tokens / 10, options.context + 1);
-  const int64_t train = std::max<int64_t>(0, shard.num_tokens - test);
+  const int64_t train = shard.num_tokens - test;
   return Windows({shard.Part(0, train)}, {shard.Part(train, shard.num_tokens)}, options);
 }
 

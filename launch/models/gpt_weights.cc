@@ -1,10 +1,13 @@
 #include "launch/models/gpt_weights.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstring>
 #include <map>
+#include <set>
 #include <stdexcept>
 #include <string_view>
 #include <vector>
@@ -49,6 +52,26 @@ std::string OurName(std::string_view name) {
   return std::string(name);
 }
 
+// 3 for "blocks.3.qkv.weight".
+std::optional<int64_t> BlockOf(std::string_view name) {
+  constexpr std::string_view kOurBlocks = "blocks.";
+  if (!name.starts_with(kOurBlocks)) return std::nullopt;
+  name.remove_prefix(kOurBlocks.size());
+  int64_t index = 0;
+  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), index);
+  const bool is_block = error == std::errc() && index >= 0 && end != name.data() + name.size();
+  return is_block && *end == '.' ? std::optional(index) : std::nullopt;
+}
+
+// "a; b; c and 7 more".
+std::string Listed(const std::vector<std::string>& items) {
+  constexpr size_t kMost = 8;
+  const size_t shown = std::min(kMost, items.size());
+  std::string text = fmt::format("{}", fmt::join(items.begin(), items.begin() + shown, "; "));
+  if (items.size() > shown) text += fmt::format(" and {} more", items.size() - shown);
+  return text;
+}
+
 // Parameters by our names, with the file's names for messages.
 class File {
  public:
@@ -62,7 +85,6 @@ class File {
   }
 
   const std::string& path() const { return path_; }
-  bool Has(const std::string& name) const { return tensors_.contains(name); }
 
   const Tensor& Matrix(const std::string& name) const {
     const auto found = tensors_.find(name);
@@ -86,36 +108,62 @@ class File {
     return value;
   }
 
-  // Linear layers' matrices are [in, out] where Conv1D layers wrote the file.
-  bool IsTransposed(int64_t width) const {
-    return Matrix("blocks.0.qkv.weight").shape() == ops::Shape{width, 3 * width};
-  }
-
-  // The values of a parameter, in float32 and in its shape.
-  Tensor Values(const ops::NamedTensor& parameter, bool transposed) const {
-    const auto found = tensors_.find(parameter.name);
-    if (found == tensors_.end()) Fail(path_, fmt::format("it lacks '{}'", parameter.name));
-    Tensor values = found->second.tensor;
-    const bool is_linear = parameter.name.starts_with("blocks.") && values.shape().rank() == 2;
-    if (is_linear && transposed) values = ops::Transpose(values, 0, 1);
-    if (values.shape() != parameter.tensor.shape()) {
-      Fail(path_,
-           fmt::format("'{}' is {}, expected {}", found->second.name,
-                       found->second.tensor.Describe(), parameter.tensor.shape().ToString()));
-    }
-    return values;
-  }
-
-  // Throws for a tensor that no parameter of the model has the name of.
-  void RequireKnown(const std::vector<ops::NamedTensor>& parameters) const {
-    std::map<std::string_view, bool> known;
-    for (const auto& parameter : parameters) known[parameter.name] = true;
+  // One more than the highest index of a block. The tensors bound it, so that a name can't ask for
+  // a model that the file has no values for.
+  int64_t NumBlocks() const {
+    int64_t count = 0;
     for (const auto& [name, entry] : tensors_) {
-      if (!known.contains(name)) Fail(path_, fmt::format("'{}' is none of its", entry.name));
+      const std::optional<int64_t> index = BlockOf(name);
+      if (index && *index < static_cast<int64_t>(tensors_.size())) {
+        count = std::max(count, *index + 1);
+      }
+    }
+    return count;
+  }
+
+  // Copies the values of all parameters, or throws with everything that keeps it from doing so.
+  void CopyTo(const std::vector<ops::NamedTensor>& parameters) const {
+    std::vector<std::string> misfits;
+    std::set<std::string_view> known;
+    for (const ops::NamedTensor& parameter : parameters) {
+      known.insert(parameter.name);
+      const std::string misfit = Misfit(parameter);
+      if (!misfit.empty()) misfits.push_back(misfit);
+    }
+    for (const auto& [name, entry] : tensors_) {
+      if (!known.contains(name)) misfits.push_back(fmt::format("'{}' is none of its", entry.name));
+    }
+    if (!misfits.empty()) Fail(path_, Listed(misfits));
+    for (const auto& [name, tensor] : parameters) {
+      const Tensor& values = tensors_.at(name).tensor;
+      tensor.CopyFrom(IsTransposed(name) ? ops::Transpose(values, 0, 1) : values);
     }
   }
 
  private:
+  // Blocks' matrices are [in, out] where Conv1D layers wrote the file. Some of them are square, so
+  // that qkv's speaks for all: [width, 3 width].
+  bool IsTransposed(const std::string& name) const {
+    const auto qkv = tensors_.find("blocks.0.qkv.weight");
+    if (!BlockOf(name) || qkv == tensors_.end()) return false;
+    const ops::Shape& told = qkv->second.tensor.shape();
+    return told.rank() == 2 && told.dim(1) == 3 * told.dim(0) &&
+           tensors_.at(name).tensor.shape().rank() == 2;
+  }
+
+  // What is wrong with the file's values of a parameter; "" for nothing.
+  std::string Misfit(const ops::NamedTensor& parameter) const {
+    const auto found = tensors_.find(parameter.name);
+    if (found == tensors_.end()) return fmt::format("it lacks '{}'", parameter.name);
+    const Tensor& values = found->second.tensor;
+    const ops::Shape& wanted = parameter.tensor.shape();
+    const ops::Shape expected =
+        IsTransposed(parameter.name) ? ops::Shape{wanted.dim(1), wanted.dim(0)} : wanted;
+    if (values.shape() == expected && ops::IsFloating(values.dtype())) return "";
+    return fmt::format("'{}' is {}, expected {} of floating point", found->second.name,
+                       values.Describe(), expected.ToString());
+  }
+
   void RequireTiedHead() {
     const auto head = tensors_.find("lm_head.weight");
     if (head == tensors_.end()) return;
@@ -141,9 +189,7 @@ int64_t HeadsOf(const File& file, std::optional<int64_t> heads, int64_t width) {
 
 GptOptions OptionsOf(const File& file, std::optional<int64_t> heads) {
   const Tensor& tokens = file.Matrix("wte.weight");
-  int64_t layers = 0;
-  while (file.Has(fmt::format("blocks.{}.ln1.weight", layers))) ++layers;
-  const GptOptions options = {.layers = layers,
+  const GptOptions options = {.layers = file.NumBlocks(),
                               .width = tokens.dim(1),
                               .heads = HeadsOf(file, heads, tokens.dim(1)),
                               .context = file.Matrix("wpe.weight").dim(0),
@@ -151,7 +197,8 @@ GptOptions OptionsOf(const File& file, std::optional<int64_t> heads) {
   try {
     CheckGptOptions(options);
   } catch (const std::invalid_argument& e) {
-    Fail(file.path(), e.what());
+    Fail(file.path(),
+         fmt::format("{} (heads are the caller's, the metadata's or width / 64)", e.what()));
   }
   return options;
 }
@@ -163,12 +210,7 @@ std::unique_ptr<Gpt> LoadGpt(const std::string& path, std::optional<int64_t> hea
   const GptOptions options = OptionsOf(file, heads);
   ops::Generator generator;
   auto model = std::make_unique<Gpt>(options, generator);
-  const std::vector<ops::NamedTensor> parameters = model->Parameters();
-  file.RequireKnown(parameters);
-  const bool transposed = file.IsTransposed(options.width);
-  for (const ops::NamedTensor& parameter : parameters) {
-    parameter.tensor.CopyFrom(file.Values(parameter, transposed));
-  }
+  file.CopyTo(model->Parameters());
   return model;
 }
 

@@ -18,8 +18,8 @@ namespace launch {
 //
 // Extents follow from shapes; the number of heads, which no shape tells, is `heads`, else the
 // file's metadata "heads" or "n_head", else width / 64 as in all of GPT-2's sizes. Throws what
-// ReadSafetensors throws, and std::invalid_argument, with the path and the tensor's name in the
-// file, for what is missing or doesn't fit.
+// ReadSafetensors throws, and std::invalid_argument, with the path, for what is missing (by our
+// name) or doesn't fit (by the file's): all of it, so that one look mends a file.
 std::unique_ptr<Gpt> LoadGpt(const std::string& path, std::optional<int64_t> heads = {});
 
 }  // namespace launch

@@ -20,6 +20,7 @@ using ops::NamedTensor;
 using ops::Tensor;
 using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 using testing::ThrowsMessage;
 
 // Made by testdata/make_gpt2.py, with PyTorch.
@@ -84,13 +85,37 @@ TEST(GptWeights, HeadsComeFromTheCallerOrTheFileOrTheWidth) {
       ThrowsMessage<std::invalid_argument>(HasSubstr("heads=many")));
 }
 
+TEST(GptWeights, HalfPrecisionIsWidened) {
+  auto tensors = FileTensors();
+  for (NamedTensor& tensor : tensors) tensor.tensor = tensor.tensor.To(ops::DType::kBFloat16);
+  const auto model = LoadGpt(Write(tensors));
+  const Tensor& weight = model->Parameters()[0].tensor;
+  EXPECT_EQ(weight.dtype(), ops::DType::kFloat32);
+  EXPECT_EQ(weight.ToVector<double>(),
+            Find(tensors, "transformer.wte.weight").tensor.ToVector<double>());
+}
+
+TEST(GptWeights, ABlockWithoutItsFirstLayerIsStillABlock) {
+  auto tensors = FileTensors();
+  std::erase_if(tensors, [](const auto& tensor) {
+    return tensor.name == "transformer.h.0.ln_1.weight" || tensor.name.ends_with("c_attn.weight");
+  });
+  EXPECT_THAT([&] { LoadGpt(Write(tensors)); },
+              ThrowsMessage<std::invalid_argument>(AllOf(
+                  HasSubstr("it lacks 'blocks.0.ln1.weight'"),
+                  HasSubstr("it lacks 'blocks.1.qkv.weight'"), Not(HasSubstr("none of its")))));
+}
+
 TEST(GptWeights, NamesWhatDoesNotFit) {
   auto missing = FileTensors();
   std::erase_if(missing,
                 [](const auto& tensor) { return tensor.name.ends_with("1.mlp.c_fc.bias"); });
+  Find(missing, "transformer.h.1.mlp.c_proj.weight").tensor = Tensor::Zeros({24, 24});
   EXPECT_THAT([&] { LoadGpt(Write(missing)); },
-              ThrowsMessage<std::invalid_argument>(AllOf(
-                  HasSubstr("weights.safetensors"), HasSubstr("it lacks 'blocks.1.fc.bias'"))));
+              ThrowsMessage<std::invalid_argument>(
+                  AllOf(HasSubstr("weights.safetensors"), HasSubstr("it lacks 'blocks.1.fc.bias'"),
+                        HasSubstr("'transformer.h.1.mlp.c_proj.weight' is float32[24, 24], "
+                                  "expected [96, 24]"))));
 
   auto reshaped = FileTensors();
   Find(reshaped, "transformer.h.0.ln_2.weight").tensor = Tensor::Zeros({25});

@@ -30,8 +30,8 @@ struct ImageOptions {
 
 struct ModelOptions {
   std::vector<int64_t> hidden = {1024, 1024};  // mlp
-  GptOptions gpt;
-  ImageOptions images;  // mlp, convnet, resnet
+  GptOptions gpt = {};
+  ImageOptions images = {};  // mlp, convnet, resnet
 };
 
 }  // namespace launch

@@ -106,6 +106,26 @@ TEST(Data, TheLastTenthOfATextIsForTesting) {
   EXPECT_EQ(data.test->size(), 9);
 }
 
+TEST(Data, ATextTooShortForBothPartsSaysWhatWouldDo) {
+  const auto open = [](int size, int64_t context) {
+    const std::string path = testing::TempDir() + "/short_text";
+    std::ofstream(path) << std::string(size, 'x');
+    return OpenData({"text", path}, Task::kLanguage, {.context = context, .vocab = 256});
+  };
+  for (const int size : {4, 21, 22, 23, 100}) {
+    const int64_t longest = size / 2 - 1;
+    EXPECT_GE(open(size, longest).test->size(), 1) << size;
+    EXPECT_THAT([&] { open(size, longest + 1); },
+                testing::ThrowsMessage<std::invalid_argument>(testing::AllOf(
+                    testing::HasSubstr("short_text' has " + std::to_string(size) + " tokens"),
+                    testing::HasSubstr("up to " + std::to_string(longest) + " would do"))));
+  }
+  for (const int size : {0, 1, 3}) {
+    EXPECT_THAT([&] { open(size, 1); }, testing::ThrowsMessage<std::invalid_argument>(
+                                            testing::HasSubstr("no context would do")));
+  }
+}
+
 TEST(Data, TheLastShardIsForTesting) {
   for (int i = 0; i < 3; ++i) {
     std::ofstream(testing::TempDir() + "/shard" + std::to_string(i)) << std::string(2 * 21, '\0');

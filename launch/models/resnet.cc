@@ -33,13 +33,13 @@ ops::Tensor ResidualBlock::Forward(const ops::Tensor& x) {
   return ops::AddRelu(b2_.Forward(c2_.Forward(b1_.Forward(c1_.Forward(x)))), skipped);
 }
 
-ResNet::ResNet(const ImageOptions& images, ops::Generator& generator)
-    : c_(images.channels, 16, 3, Unbiased(1, 1, generator)),
-      b_(16, {.relu = true}),
-      f_(32, images.classes, {.generator = &generator}) {
-  r_.Add<ResidualBlock>(16, 16, 1, generator);
-  r_.Add<ResidualBlock>(16, 32, 2, generator);
-  r_.Add<ResidualBlock>(32, 32, 1, generator);
+ResNet::ResNet(const ImageOptions& images, ops::Generator& generator, int64_t channels)
+    : c_(images.channels, channels, 3, Unbiased(1, 1, generator)),
+      b_(channels, {.relu = true}),
+      f_(2 * channels, images.classes, {.generator = &generator}) {
+  r_.Add<ResidualBlock>(channels, channels, 1, generator);
+  r_.Add<ResidualBlock>(channels, 2 * channels, 2, generator);
+  r_.Add<ResidualBlock>(2 * channels, 2 * channels, 1, generator);
   Register("c", c_);
   Register("b", b_);
   Register("r", r_);

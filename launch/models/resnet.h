@@ -1,6 +1,6 @@
-// A small residual network (He et al. 2016): a stem of one convolution and three blocks, of 16, 32
-// and 32 channels, the second at half the extent. Parameters: c, b (stem), r.0, r.1, r.2 (blocks,
-// each c1, b1, c2, b2, and skip.0, skip.1 where the shape changes) and f.
+// A small residual network (He et al. 2016): a stem of one convolution and a block of `channels`,
+// then two blocks of twice as many at half the extent. Parameters: c, b (stem), r.0, r.1, r.2
+// (blocks, each c1, b1, c2, b2, and skip.0, skip.1 where the shape changes) and f.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +35,7 @@ class ResidualBlock : public ops::nn::Module {
 
 class ResNet : public ops::nn::Module {
  public:
-  ResNet(const ImageOptions& images, ops::Generator& generator);
+  ResNet(const ImageOptions& images, ops::Generator& generator, int64_t channels = 16);
 
   // [batch, channels, height, width] -> [batch, classes].
   ops::Tensor Forward(const ops::Tensor& x) override;

@@ -16,6 +16,21 @@ namespace {
 
 using ops::Tensor;
 
+// Evaluation mode, until the scope ends.
+class ScopedEvaluation {
+ public:
+  explicit ScopedEvaluation(Gpt& model) : model_(model), was_training_(model.training()) {
+    model_.Eval();
+  }
+  ~ScopedEvaluation() { model_.Train(was_training_); }
+  ScopedEvaluation(const ScopedEvaluation&) = delete;
+  ScopedEvaluation& operator=(const ScopedEvaluation&) = delete;
+
+ private:
+  Gpt& model_;
+  const bool was_training_;
+};
+
 void Check(const std::vector<int64_t>& prompt, const SampleOptions& options, int64_t vocab) {
   if (prompt.empty()) throw std::invalid_argument("a sample needs a prompt of at least one token");
   for (const int64_t token : prompt) {
@@ -31,12 +46,19 @@ void Check(const std::vector<int64_t>& prompt, const SampleOptions& options, int
   }
 }
 
-// What the model expects after the tokens: one logit a token of the vocabulary.
+// What the model expects after the tokens: one logit a token of the vocabulary. They can be put
+// in order, as NaN can't.
 std::vector<float> LogitsAfter(Gpt& model, const std::vector<int64_t>& tokens) {
   const int64_t time = std::min(model.options().context, static_cast<int64_t>(tokens.size()));
   const std::vector<int64_t> seen(tokens.end() - time, tokens.end());
   const Tensor logits = model.Forward(Tensor::FromVector(seen, {1, time}));
-  return logits.View({time, logits.dim(-1)}).Slice(time - 1, time).ToVector<float>();
+  std::vector<float> last =
+      logits.View({time, logits.dim(-1)}).Slice(time - 1, time).ToVector<float>();
+  if (!std::ranges::all_of(last, [](float logit) { return std::isfinite(logit); })) {
+    throw std::invalid_argument(
+        "the model has weights that are infinite or no numbers, so that it expects nothing");
+  }
+  return last;
 }
 
 int64_t Draw(const std::vector<float>& logits, const SampleOptions& options,
@@ -67,14 +89,12 @@ int64_t Draw(const std::vector<float>& logits, const SampleOptions& options,
 std::vector<int64_t> Sample(Gpt& model, std::vector<int64_t> prompt, const SampleOptions& options) {
   Check(prompt, options, model.options().vocab);
   const ops::NoGradGuard no_grad;
-  const bool was_training = model.training();
-  model.Eval();
+  const ScopedEvaluation evaluation(model);
   ops::Generator generator(options.seed);
   const auto prompt_size = static_cast<int64_t>(prompt.size());
   for (int64_t i = 0; i < options.max_tokens; ++i) {
     prompt.push_back(Draw(LogitsAfter(model, prompt), options, generator));
   }
-  model.Train(was_training);
   return {prompt.begin() + prompt_size, prompt.end()};
 }
 

@@ -19,7 +19,8 @@ struct SampleOptions {
 
 // The tokens that the model puts after `prompt`, which has at least one; the last of the context's
 // length are what it sees. Depends on model, prompt and options alone. Throws std::invalid_argument
-// for options that make no sense, an empty prompt, and a token outside the vocabulary.
+// for options that make no sense, an empty prompt, a token outside the vocabulary, and a model
+// whose logits aren't finite.
 std::vector<int64_t> Sample(Gpt& model, std::vector<int64_t> prompt, const SampleOptions& options);
 
 // Bytes as tokens, and back. Control characters but newline and tab become '?', so that a terminal

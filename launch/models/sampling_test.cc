@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <set>
 #include <stdexcept>
 
@@ -51,6 +52,13 @@ TEST_F(Sampling, RefusesWhatMakesNoSense) {
       ThrowsMessage<std::invalid_argument>(HasSubstr("token 50, but the vocabulary has 50")));
   EXPECT_THROW(Sample(model_, {1}, {.temperature = -1}), std::invalid_argument);
   EXPECT_THROW(Sample(model_, {1}, {.top_k = -1}), std::invalid_argument);
+  EXPECT_TRUE(model_.training());
+}
+
+TEST_F(Sampling, AModelThatDivergedSaysSo) {
+  model_.Parameters()[0].tensor.Fill(std::numeric_limits<double>::quiet_NaN());
+  EXPECT_THAT([this] { Sample(model_, {1}, {}); },
+              ThrowsMessage<std::invalid_argument>(HasSubstr("no numbers")));
   EXPECT_TRUE(model_.training());
 }
 

@@ -3,22 +3,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cmath>
-#include <filesystem>
-#include <fstream>
+#include <cstdlib>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <sstream>
-#include <system_error>
+#include <string>
+#include <vector>
 
 namespace launch {
 namespace {
-
-std::string Read(const std::string& path) {
-  std::ostringstream text;
-  text << std::ifstream(path).rdbuf();
-  return text.str();
-}
 
 TEST(Summary, Json) {
   Summary summary;
@@ -36,6 +29,17 @@ TEST(Summary, Json) {
 TEST(Summary, RegressionHasNoAccuracy) {
   EXPECT_TRUE(nlohmann::json::parse(SummaryJson({}))["eval_accuracy"].is_null());
   EXPECT_THAT(FormatSummary({}), testing::Not(testing::HasSubstr("accuracy")));
+}
+
+TEST(Summary, LanguageHasPerplexityAndTokens) {
+  Summary summary;
+  summary.eval_perplexity = 7.5;
+  summary.tokens_per_second = 1234;
+  const auto json = nlohmann::json::parse(SummaryJson(summary));
+  EXPECT_EQ(json["eval_perplexity"], 7.5);
+  EXPECT_EQ(json["tokens_per_second"], 1234);
+  EXPECT_THAT(FormatSummary(summary), testing::AllOf(testing::HasSubstr("1234 tokens/s"),
+                                                     testing::HasSubstr("test perplexity 7.5")));
 }
 
 TEST(Summary, LossesReadBackExactly) {

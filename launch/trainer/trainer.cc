@@ -4,6 +4,7 @@
 
 #include <array>
 #include <chrono>
+#include <cmath>
 #include <exception>
 #include <limits>
 #include <optional>
@@ -51,8 +52,13 @@ struct Totals {
 
 // What a reader of the weights needs to make the model again.
 ddp::SafetensorsMetadata MetadataOf(const TrainOptions& options) {
-  ddp::SafetensorsMetadata metadata = {{"model", options.model}};
-  if (options.model == "gpt") metadata["heads"] = std::to_string(options.gpt.heads);
+  ddp::SafetensorsMetadata metadata = {{"model", options.model}, {"data", options.data.name}};
+  if (options.model != "gpt") return metadata;
+  metadata["layers"] = std::to_string(options.gpt.layers);
+  metadata["width"] = std::to_string(options.gpt.width);
+  metadata["heads"] = std::to_string(options.gpt.heads);
+  metadata["context"] = std::to_string(options.gpt.context);
+  metadata["vocab"] = std::to_string(options.gpt.vocab);
   return metadata;
 }
 
@@ -227,10 +233,11 @@ class TrainingRun {
     }
   }
 
-  // What a language model of bytes has learnt, for people to see.
+  // What a language model of bytes has learnt, for people to see; one that diverged knows nothing.
   void PrintSample() {
     auto* const gpt = dynamic_cast<Gpt*>(&learner_.model());
     if (gpt == nullptr || options_.data.name != "text") return;
+    if (!std::isfinite(summary_.eval_loss)) return;
     const SampleOptions sample = {.seed = static_cast<uint64_t>(options_.seed)};
     progress_->Print("sample:" + TextOf(Sample(*gpt, {'\n'}, sample)));
   }

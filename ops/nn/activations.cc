@@ -28,14 +28,7 @@ Tensor Sigmoid::Forward(const Tensor& x) { return ops::Sigmoid(x); }
 Tensor Tanh::Forward(const Tensor& x) { return ops::Tanh(x); }
 Tensor Softmax::Forward(const Tensor& x) { return ops::Softmax(x, dim_); }
 Tensor LogSoftmax::Forward(const Tensor& x) { return ops::LogSoftmax(x, dim_); }
-
-Tensor Flatten::Forward(const Tensor& x) {
-  if (!x.defined() || x.shape().rank() == 0) {
-    throw std::invalid_argument(
-        fmt::format("Flatten '{}': expected an input [batch, ...], got {}", Path(), x.Describe()));
-  }
-  return Reshape(x, {x.dim(0), x.shape().DropFirst().num_elements()});
-}
+Tensor Flatten::Forward(const Tensor& x) { return ops::Flatten(x); }
 
 ScopedBatchPosition::ScopedBatchPosition(uint64_t step, int64_t first_example)
     : step_(step),

@@ -43,10 +43,8 @@ TEST(ActivationsTest, LayersComputeTheirFunctions) {
 }
 
 TEST(FlattenTest, KeepsTheBatch) {
-  ExpectSame(Flatten().Forward(Random({5})), Random({5, 1}));
   EXPECT_EQ(Flatten().Forward(Tensor::Zeros({0, 3, 4})).shape(), (Shape{0, 12}));
-  EXPECT_THAT([] { Flatten().Forward(Tensor::Scalar(1)); },
-              ThrowsMessage<std::invalid_argument>(HasSubstr("[batch, ...], got float32[]")));
+  EXPECT_THROW(Flatten().Forward(Tensor::Scalar(1)), std::invalid_argument);
 }
 
 TEST(DropoutTest, EvaluationPassesThrough) {

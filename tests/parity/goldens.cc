@@ -7,6 +7,9 @@
 #include <stdexcept>
 
 #include "ddp/checkpoint/safetensors.h"
+#include "launch/models/convnet.h"
+#include "launch/models/gpt.h"
+#include "launch/models/resnet.h"
 #include "ops/nn/layers.h"
 #include "ops/nn/losses.h"
 #include "ops/optim/adam.h"
@@ -49,6 +52,34 @@ ops::Tensor Join(const std::vector<ops::Tensor>& parts) {
   return joined;
 }
 
+std::unique_ptr<ops::nn::Module> Mlp() {
+  auto mlp = std::make_unique<ops::nn::Sequential>();
+  mlp->Add<ops::nn::Linear>(20, 32);
+  mlp->Add<ops::nn::Relu>();
+  mlp->Add<ops::nn::Linear>(32, 32);
+  mlp->Add<ops::nn::Relu>();
+  mlp->Add<ops::nn::Linear>(32, 10);
+  return mlp;
+}
+
+constexpr launch::ImageOptions kImages = {.channels = 1, .height = 8, .width = 8, .classes = 10};
+constexpr int64_t kChannels = 4;
+
+// With initial weights that MakeModel replaces.
+std::unique_ptr<ops::nn::Module> Architecture(const std::string& model) {
+  ops::Generator generator(0);
+  if (model == "linear52") return std::make_unique<ops::nn::Linear>(5, 2);
+  if (model == "mlp") return Mlp();
+  if (model == "gpt") {
+    return std::make_unique<launch::Gpt>(
+        launch::GptOptions{.layers = 2, .width = 32, .heads = 2, .context = 16, .vocab = 64},
+        generator);
+  }
+  if (model == "convnet") return std::make_unique<launch::ConvNet>(kImages, generator, kChannels);
+  if (model == "resnet") return std::make_unique<launch::ResNet>(kImages, generator, kChannels);
+  throw std::out_of_range("no golden model " + model);
+}
+
 }  // namespace
 
 Goldens::Goldens(std::string model) : model_(std::move(model)) {
@@ -57,19 +88,14 @@ Goldens::Goldens(std::string model) : model_(std::move(model)) {
   targets_ = Find(data, "y");
 }
 
+Tolerances Goldens::tolerances() const {
+  if (model_ == "gpt") return {.loss = 5e-6, .state = 3e-6, .one_process = 7e-7, .gradient = 1e-5};
+  if (model_ == "resnet") return {.loss = 2e-6, .state = 3e-6, .gradient = 1e-5};
+  return {.loss = 2e-6, .state = 5e-7, .one_process = 3e-7, .gradient = 1e-5};
+}
+
 std::unique_ptr<ops::nn::Module> Goldens::MakeModel() const {
-  std::unique_ptr<ops::nn::Module> model;
-  if (model_ == "linear52") {
-    model = std::make_unique<ops::nn::Linear>(5, 2);
-  } else {
-    auto mlp = std::make_unique<ops::nn::Sequential>();
-    mlp->Add<ops::nn::Linear>(20, 32);
-    mlp->Add<ops::nn::Relu>();
-    mlp->Add<ops::nn::Linear>(32, 32);
-    mlp->Add<ops::nn::Relu>();
-    mlp->Add<ops::nn::Linear>(32, 10);
-    model = std::move(mlp);
-  }
+  std::unique_ptr<ops::nn::Module> model = Architecture(model_);
   model->LoadStateDict(ddp::ReadSafetensors(PathOf(model_ + ".init.safetensors")));
   return model;
 }
@@ -125,14 +151,14 @@ std::vector<double> Goldens::MeanLosses(const std::string& optimizer, int world_
   return OptimizerRecord(model_, optimizer).at(WorldKey(world_size)).at("mean");
 }
 
-std::vector<ops::NamedTensor> Goldens::FinalWeights(const std::string& optimizer,
-                                                    int world_size) const {
+std::vector<ops::NamedTensor> Goldens::FinalState(const std::string& optimizer,
+                                                  int world_size) const {
   const std::string prefix = fmt::format("{}.{}/", optimizer, WorldKey(world_size));
-  std::vector<ops::NamedTensor> weights;
+  std::vector<ops::NamedTensor> state;
   for (const auto& [name, tensor] : ddp::ReadSafetensors(PathOf(model_ + ".final.safetensors"))) {
-    if (name.starts_with(prefix)) weights.push_back({name.substr(prefix.size()), tensor});
+    if (name.starts_with(prefix)) state.push_back({name.substr(prefix.size()), tensor});
   }
-  return weights;
+  return state;
 }
 
 }  // namespace parity

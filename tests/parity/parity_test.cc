@@ -21,7 +21,8 @@ using ops::Tensor;
 
 struct Result {
   std::vector<double> losses;
-  std::vector<NamedTensor> weights;
+  std::vector<NamedTensor> parameters;
+  std::vector<NamedTensor> state;  // buffers too, which each rank has its own of
 };
 
 // Trains `model`, whose forward pass is `forward` (the model itself, or DDP around it).
@@ -38,7 +39,8 @@ Result Train(const Goldens& goldens, ops::nn::Module& model, ops::nn::Module& fo
     optimizer->Step();
     result.losses.push_back(loss.Item());
   }
-  result.weights = model.StateDict();
+  result.parameters = model.Parameters();
+  result.state = model.StateDict();
   return result;
 }
 
@@ -60,13 +62,32 @@ double LargestDifference(const Tensor& a, const Tensor& b) {
   EXPECT_EQ(a.Describe(), b.Describe());
   double largest = 0;
   for (size_t i = 0; i < left.size(); ++i) {
-    largest = std::fmax(largest, std::abs(left[i] - right[i]));
+    const double difference = std::abs(left[i] - right[i]);
+    largest = std::isnan(difference) ? HUGE_VAL : std::fmax(largest, difference);
   }
   return largest;
 }
 
-void ExpectWeightsNear(const std::vector<NamedTensor>& actual,
-                       const std::vector<NamedTensor>& expected, double tolerance) {
+// Attention's key bias adds the same to all scores of a row, which softmax ignores: its true
+// gradient is 0, and Adam divides the noise that is left by its own size. No two programs agree on
+// what becomes of it, so it is taken out of both sides: the middle third of a "qkv.bias".
+Tensor WithoutKeys(const NamedTensor& weight) {
+  if (!weight.name.ends_with("qkv.bias")) return weight.tensor;
+  Tensor kept = weight.tensor.Clone();
+  const int64_t width = kept.dim(0) / 3;
+  kept.Slice(width, 2 * width).Fill(0);
+  return kept;
+}
+
+std::vector<NamedTensor> WithoutWanderers(std::vector<NamedTensor> weights,
+                                          const std::string& optimizer) {
+  if (!optimizer.starts_with("adam")) return weights;
+  for (NamedTensor& weight : weights) weight.tensor = WithoutKeys(weight);
+  return weights;
+}
+
+void ExpectNear(const std::vector<NamedTensor>& actual, const std::vector<NamedTensor>& expected,
+                double tolerance) {
   ASSERT_EQ(actual.size(), expected.size());
   for (size_t i = 0; i < actual.size(); ++i) {
     EXPECT_EQ(actual[i].name, expected[i].name);
@@ -74,10 +95,11 @@ void ExpectWeightsNear(const std::vector<NamedTensor>& actual,
   }
 }
 
-void ExpectLossesNear(const std::vector<double>& actual, const std::vector<double>& expected) {
+void ExpectLossesNear(const std::vector<double>& actual, const std::vector<double>& expected,
+                      double tolerance) {
   ASSERT_EQ(actual.size(), expected.size());
   for (size_t step = 0; step < actual.size(); ++step) {
-    EXPECT_NEAR(actual[step], expected[step], kLossTolerance) << "at step " << step;
+    EXPECT_NEAR(actual[step], expected[step], tolerance) << "at step " << step;
   }
 }
 
@@ -93,22 +115,41 @@ using Case = std::tuple<std::string /*model*/, std::string /*optimizer*/, int /*
 
 class Parity : public ::testing::TestWithParam<Case> {};
 
-TEST_P(Parity, LossesAndWeightsArePyTorchs) {
+TEST_P(Parity, LossesAndFinalStateArePyTorchs) {
   const auto& [model, optimizer, world_size] = GetParam();
   const Goldens goldens(model);
+  const Tolerances tolerances = goldens.tolerances();
   const std::vector<Result> results = TrainOnRanks(goldens, optimizer, world_size);
   const auto losses = goldens.Losses(optimizer, world_size);
   for (int rank = 0; rank < world_size; ++rank) {
     SCOPED_TRACE("rank " + std::to_string(rank));
-    ExpectLossesNear(results[rank].losses, losses[rank]);
-    ExpectWeightsNear(results[rank].weights, results[0].weights, 0);
+    ExpectLossesNear(results[rank].losses, losses[rank], tolerances.loss);
+    ExpectNear(results[rank].parameters, results[0].parameters, 0);
   }
-  ExpectLossesNear(MeanOverRanks(results), goldens.MeanLosses(optimizer, world_size));
-  ExpectWeightsNear(results[0].weights, goldens.FinalWeights(optimizer, world_size),
-                    kWeightTolerance);
+  ExpectLossesNear(MeanOverRanks(results), goldens.MeanLosses(optimizer, world_size),
+                   tolerances.loss);
+  ExpectNear(WithoutWanderers(results[0].state, optimizer),
+             WithoutWanderers(goldens.FinalState(optimizer, world_size), optimizer),
+             tolerances.state);
 }
 
-TEST_P(Parity, RanksEqualOneProcessOnTheJoinedBatch) {
+const auto kOptimizers = ::testing::Values("sgd", "sgdm", "adam", "adamw");
+const auto kWorldSizes = ::testing::Values(1, 2, kMaxWorldSize);
+
+std::string NameOf(const ::testing::TestParamInfo<Case>& info) {
+  const auto& [model, optimizer, world_size] = info.param;
+  return model + "_" + optimizer + "_" + std::to_string(world_size) + "_ranks";
+}
+
+INSTANTIATE_TEST_SUITE_P(Trainings, Parity,
+                         ::testing::Combine(::testing::Values("linear52", "mlp", "gpt", "convnet",
+                                                              "resnet"),
+                                            kOptimizers, kWorldSizes),
+                         NameOf);
+
+class OneProcess : public Parity {};
+
+TEST_P(OneProcess, OnTheJoinedBatchEqualsRanks) {
   const auto& [model_name, optimizer, world_size] = GetParam();
   const Goldens goldens(model_name);
   const std::vector<Result> ranks = TrainOnRanks(goldens, optimizer, world_size);
@@ -116,18 +157,16 @@ TEST_P(Parity, RanksEqualOneProcessOnTheJoinedBatch) {
   const Result one = Train(goldens, *model, *model, optimizer, [&, world = world_size](int step) {
     return goldens.JoinedBatch(world, step);
   });
-  ExpectLossesNear(MeanOverRanks(ranks), one.losses);
-  ExpectWeightsNear(ranks[0].weights, one.weights, kWeightTolerance);
+  ExpectLossesNear(MeanOverRanks(ranks), one.losses, goldens.tolerances().loss);
+  ExpectNear(WithoutWanderers(ranks[0].parameters, optimizer),
+             WithoutWanderers(one.parameters, optimizer), goldens.tolerances().one_process);
 }
 
-INSTANTIATE_TEST_SUITE_P(AllModelsAndOptimizers, Parity,
-                         ::testing::Combine(::testing::Values("linear52", "mlp"),
-                                            ::testing::Values("sgd", "sgdm", "adam", "adamw"),
-                                            ::testing::Values(1, 2, kMaxWorldSize)),
-                         [](const ::testing::TestParamInfo<Case>& info) {
-                           return std::get<0>(info.param) + "_" + std::get<1>(info.param) + "_" +
-                                  std::to_string(std::get<2>(info.param)) + "_ranks";
-                         });
+// Not resnet: each rank's batch norm sees the statistics of its own part of the batch.
+INSTANTIATE_TEST_SUITE_P(Trainings, OneProcess,
+                         ::testing::Combine(::testing::Values("linear52", "mlp", "gpt", "convnet"),
+                                            kOptimizers, kWorldSizes),
+                         NameOf);
 
 class FirstGradients : public ::testing::TestWithParam<std::string> {};
 
@@ -144,12 +183,13 @@ TEST_P(FirstGradients, ArePyTorchs) {
     const double scale =
         LargestDifference(expected[i].tensor, Tensor::Zeros(expected[i].tensor.shape()));
     EXPECT_LE(LargestDifference(Grad(parameters[i].tensor), expected[i].tensor),
-              kGradientTolerance * scale)
+              goldens.tolerances().gradient * scale)
         << parameters[i].name;
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, FirstGradients, ::testing::Values("linear52", "mlp"));
+INSTANTIATE_TEST_SUITE_P(Models, FirstGradients,
+                         ::testing::Values("linear52", "mlp", "gpt", "convnet", "resnet"));
 
 }  // namespace
 }  // namespace parity

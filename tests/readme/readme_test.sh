@@ -1,6 +1,6 @@
 #!/bin/bash
-# What README.md shows is what there is: its programs stand in it to the letter, and its own model
-# learns.
+# What README.md shows is what there is: its programs stand in it to the letter, and its own models
+# learn.
 set -u -o pipefail
 failures=0
 
@@ -17,15 +17,23 @@ expect_shown() {
   fi
 }
 
+# Runs a program: the loss of its last epoch is below that of the first, divided by $2.
+expect_learns() {
+  local output first last
+  output=$("$1") || failures=1
+  echo "$output"
+  first=$(awk '/^Epoch/ { print $4; exit }' <<< "$output")
+  last=$(awk '/^Epoch/ { loss = $4 } END { print loss }' <<< "$output")
+  if ! awk -v first="$first" -v last="$last" -v by="$2" 'BEGIN { exit !(last > 0 && last < first / by) }'; then
+    echo "$1: the loss doesn't fall to a ${2}th: $first -> $last"
+    failures=1
+  fi
+}
+
 expect_shown launch/tutorial.cc
 expect_shown tests/readme/own_model.cc
+expect_shown tests/readme/resnet.cc
 
-output=$(tests/readme/own_model) || failures=1
-echo "$output"
-first=$(awk '/^Epoch 0,/ { print $4 }' <<< "$output")
-last=$(awk '/^Epoch 9,/ { print $4 }' <<< "$output")
-if ! awk -v first="$first" -v last="$last" 'BEGIN { exit !(last > 0 && last < first / 10) }'; then
-  echo "the loss doesn't fall to a tenth: $first -> $last"
-  failures=1
-fi
+expect_learns tests/readme/own_model 10
+expect_learns tests/readme/resnet 4
 exit "$failures"
