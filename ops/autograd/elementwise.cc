@@ -1,5 +1,8 @@
 #include "ops/autograd/elementwise.h"
 
+#include <fmt/format.h>
+
+#include <stdexcept>
 #include <utility>
 
 #include "ops/autograd/checks.h"
@@ -17,10 +20,13 @@ Tensor Compute(BinaryOp op, const Tensor& a, const Tensor& b, const Shape& shape
   return out;
 }
 
+Shape BroadcastShape(const char* name, const Tensor& a, const Tensor& b) {
+  return a.shape() == b.shape() ? a.shape() : BroadcastShapes(name, a.shape(), b.shape());
+}
+
 Tensor ComputeBroadcast(const char* name, BinaryOp op, const Tensor& a, const Tensor& b) {
   RequireSameType(name, a, b);
-  return Compute(op, a, b,
-                 a.shape() == b.shape() ? a.shape() : BroadcastShapes(name, a.shape(), b.shape()));
+  return Compute(op, a, b, BroadcastShape(name, a, b));
 }
 
 // Adds a gradient that has the output's shape to an input that was broadcast to it.
@@ -42,6 +48,26 @@ Tensor Negative(const Tensor& x) {
   Tensor negative = Tensor::Empty(x.shape(), x.options());
   kernels::Scale(-1, x, negative);
   return negative;
+}
+
+Tensor Compared(const char* name, kernels::Comparison comparison, const Tensor& a,
+                const Tensor& b) {
+  RequireSameType(name, a, b);
+  Tensor y = Tensor::Empty(BroadcastShape(name, a, b), {DType::kUInt8, a.device()});
+  kernels::Compare(comparison, a, b, y);
+  return y;
+}
+
+Tensor Select(const Tensor& condition, const Tensor& a, const Tensor& b, const Shape& shape) {
+  Tensor out = Tensor::Empty(shape, a.options());
+  kernels::Where(condition, a, b, out);
+  return out;
+}
+
+Tensor CastTo(const Tensor& x, DType dtype) {
+  Tensor y = Tensor::Empty(x.shape(), {dtype, x.device()});
+  kernels::Cast(x, y);
+  return y;
 }
 
 }  // namespace
@@ -108,6 +134,57 @@ Tensor operator+(const Tensor& a, double value) {
   if (!NeedsTape({a})) return y;
   return Record("Add", std::move(y), {a},
                 [](const Tensor& dy, Node& node) { node.input(0)->Add(dy); });
+}
+
+using kernels::Comparison;
+
+Tensor Equal(const Tensor& a, const Tensor& b) {
+  return Compared("Equal", Comparison::kEqual, a, b);
+}
+
+Tensor NotEqual(const Tensor& a, const Tensor& b) {
+  return Compared("NotEqual", Comparison::kNotEqual, a, b);
+}
+
+Tensor Less(const Tensor& a, const Tensor& b) { return Compared("Less", Comparison::kLess, a, b); }
+
+Tensor LessEqual(const Tensor& a, const Tensor& b) {
+  return Compared("LessEqual", Comparison::kLessEqual, a, b);
+}
+
+Tensor Greater(const Tensor& a, const Tensor& b) {
+  return Compared("Greater", Comparison::kLess, b, a);
+}
+
+Tensor GreaterEqual(const Tensor& a, const Tensor& b) {
+  return Compared("GreaterEqual", Comparison::kLessEqual, b, a);
+}
+
+Tensor Where(const Tensor& condition, const Tensor& a, const Tensor& b) {
+  RequireDefined("Where", {condition});
+  RequireSameType("Where", a, b);
+  if (condition.dtype() != DType::kUInt8) {
+    throw std::invalid_argument(
+        fmt::format("Where: the condition is {}, expected uint8", condition.Describe()));
+  }
+  const Shape shape = BroadcastShapes("Where", condition.shape(), BroadcastShape("Where", a, b));
+  Tensor y = Select(condition, a, b, shape);
+  if (!NeedsTape({a, b})) return y;
+  return Record("Where", std::move(y), {a, b}, [condition](const Tensor& dy, Node& node) {
+    const Tensor zero = Tensor::Zeros({}, dy.options());
+    if (GradMeta* da = node.input(0)) AddSummed(*da, Select(condition, dy, zero, dy.shape()));
+    if (GradMeta* db = node.input(1)) AddSummed(*db, Select(condition, zero, dy, dy.shape()));
+  });
+}
+
+Tensor Cast(const Tensor& x, DType dtype) {
+  RequireDefined("Cast", {x});
+  if (x.dtype() == dtype) return x;
+  Tensor y = CastTo(x, dtype);
+  if (!IsFloating(dtype) || !NeedsTape({x})) return y;
+  return Record("Cast", std::move(y), {x}, [](const Tensor& dy, Node& node) {
+    node.input(0)->Add(CastTo(dy, node.input(0)->options().dtype));
+  });
 }
 
 }  // namespace ops

@@ -33,7 +33,8 @@ Tensor GreaterEqual(const Tensor& a, const Tensor& b);
 // wasn't chosen has gradient 0, even where it is NaN.
 Tensor Where(const Tensor& condition, const Tensor& a, const Tensor& b);
 
-// The same values in another dtype (Tensor::To); the gradient is cast back.
+// The same values in another dtype (Tensor::To), x itself where it has that already; the gradient
+// is cast back.
 Tensor Cast(const Tensor& x, DType dtype);
 
 }  // namespace ops

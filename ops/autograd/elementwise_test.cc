@@ -167,5 +167,74 @@ TEST(ScalarOperandTest, IntegersAreNotForFractions) {
   EXPECT_THAT([&] { x + 0.5; }, refused);
 }
 
+TEST(ComparisonTest, Values) {
+  const Tensor a = Tensor::FromVector<float>({1, 2, 3, std::nanf("")}, {4});
+  const Tensor b = Tensor::FromVector<float>({2, 2, 2, 2}, {4});
+  EXPECT_THAT(Equal(a, b).ToVector<int32_t>(), ElementsAre(0, 1, 0, 0));
+  EXPECT_THAT(NotEqual(a, b).ToVector<int32_t>(), ElementsAre(1, 0, 1, 1));
+  EXPECT_THAT(Less(a, b).ToVector<int32_t>(), ElementsAre(1, 0, 0, 0));
+  EXPECT_THAT(LessEqual(a, b).ToVector<int32_t>(), ElementsAre(1, 1, 0, 0));
+  EXPECT_THAT(Greater(a, b).ToVector<int32_t>(), ElementsAre(0, 0, 1, 0));
+  EXPECT_THAT(GreaterEqual(a, b).ToVector<int32_t>(), ElementsAre(0, 1, 1, 0));
+  EXPECT_EQ(Greater(a, Tensor::Scalar(1)).dtype(), DType::kUInt8);
+  EXPECT_FALSE(RequiresGrad(Less(SetRequiresGrad(Tensor::Zeros({2})), Tensor::Zeros({2}))));
+  EXPECT_THAT([&] { Less(a, Tensor::Zeros({3})); },
+              ThrowsMessage<std::invalid_argument>(AllOf(HasSubstr("Less"), HasSubstr("[3]"))));
+}
+
+TEST(WhereTest, GradientsMatchDifferences) {
+  const std::vector<Shape> kShapes[] = {
+      {{3, 7}, {3, 7}, {3, 7}}, {{3, 7}, {}, {7}},    {{7}, {3, 7}, {3, 1}},
+      {{3, 1}, {7}, {}},        {{}, {3, 7}, {3, 7}}, {{0, 7}, {7}, {}},
+  };
+  Generator generator(3);
+  for (const auto& shapes : kShapes) {
+    const Tensor condition = Less(Tensor::Randn(shapes[0], generator), Tensor::Scalar(0));
+    const auto where = [&](const std::vector<Tensor>& in) {
+      return Where(condition, in[0], in[1]);
+    };
+    const Tensor a = RandomLeaf(shapes[1], generator), b = RandomLeaf(shapes[2], generator);
+    EXPECT_TRUE(GradientsMatch(where, {a, b}));
+    EXPECT_TRUE(GradientsMatch(where, {a, b}, {.accumulate = true}));
+    EXPECT_TRUE(GradientsMatch(where, {a, b.Detach()}));
+    EXPECT_TRUE(GradientsMatch(where, {a.Detach(), b}));
+  }
+}
+
+TEST(WhereTest, WhatIsntChosenHasGradientZeroEvenBesideNan) {
+  const Tensor x = SetRequiresGrad(Tensor::FromVector<float>({-1, 4}, {2}));
+  const Tensor y = SetRequiresGrad(Tensor::Full({2}, std::nan("")));
+  const Tensor chosen = Where(Greater(x, Tensor::Scalar(0)), x, y);
+  EXPECT_TRUE(std::isnan(chosen.ToVector<float>()[0]));
+  Backward(chosen, Tensor::FromVector<float>({2, 3}, {2}));
+  EXPECT_THAT(Grad(x).ToVector<float>(), ElementsAre(0, 3));
+  EXPECT_THAT(Grad(y).ToVector<float>(), ElementsAre(2, 0));
+}
+
+TEST(WhereTest, RefusesWhatDoesntFit) {
+  const Tensor x = Tensor::Zeros({2}), condition = Tensor::Zeros({2}, {.dtype = DType::kUInt8});
+  EXPECT_THAT([&] { Where(x, x, x); }, ThrowsMessage<std::invalid_argument>(AllOf(
+                                           HasSubstr("float32[2]"), HasSubstr("expected uint8"))));
+  EXPECT_THAT([&] { Where(condition, x, x.To(DType::kFloat64)); },
+              ThrowsMessage<std::invalid_argument>(HasSubstr("float64[2]")));
+  EXPECT_THAT([&] { Where(condition, x, Tensor::Zeros({3})); },
+              ThrowsMessage<std::invalid_argument>(HasSubstr("[3]")));
+}
+
+TEST(CastTest, ValuesAndGradients) {
+  const Tensor x = SetRequiresGrad(Tensor::FromVector<float>({1.5, -2.25}, {2}));
+  const Tensor y = Cast(x, DType::kFloat64);
+  EXPECT_EQ(y.dtype(), DType::kFloat64);
+  Backward(Sum(y * y));
+  EXPECT_THAT(Grad(x).ToVector<float>(), ElementsAre(3, -4.5));
+  Backward(Sum(Cast(x, DType::kBFloat16)));
+  EXPECT_THAT(Grad(x).ToVector<float>(), ElementsAre(4, -3.5));
+  EXPECT_TRUE(Cast(x, DType::kFloat32).IsSameAs(x));
+  const Tensor integers = Cast(x, DType::kInt32);
+  EXPECT_THAT(integers.ToVector<int32_t>(), ElementsAre(1, -2));
+  EXPECT_FALSE(RequiresGrad(integers));
+  EXPECT_THROW(Cast(Tensor(), DType::kFloat32), std::invalid_argument);
+}
+
 }  // namespace
 }  // namespace ops

@@ -86,17 +86,68 @@ TEST(MeanTest, Values) {
   EXPECT_EQ(Mean(Tensor::Full({100'000}, 1, {.dtype = DType::kFloat16})).Item(), 1);
 }
 
-TEST(ReshapeTest, GradientsMatchDifferences) {
-  ExpectGradientsMatch([](const Tensor& x) { return Reshape(x, {17, 3}); }, {3, 17});
-  ExpectGradientsMatch([](const Tensor& x) { return Reshape(x, {}); }, {1, 1});
-  ExpectGradientsMatch([](const Tensor& x) { return Reshape(x, {7, 0}); }, {0, 3});
+TEST(SumTest, OverSeveralDimensions) {
+  const Tensor x = Tensor::FromVector<float>({1, 2, 3, 4, 5, 6, 7, 8}, {2, 2, 2});
+  EXPECT_THAT(Sum(x, {0, 2}).ToVector<float>(), ElementsAre(14, 22));
+  EXPECT_THAT(Sum(x, {-1, 0}).ToVector<float>(), ElementsAre(14, 22));
+  EXPECT_EQ(Sum(x, {0, 2}, /*keep_dims=*/true).shape(), (Shape{1, 2, 1}));
+  EXPECT_THAT(Sum(x, {0, 1, 2}).ToVector<float>(), ElementsAre(36));
+  EXPECT_EQ(Sum(x, {0, 1, 2}).shape(), Shape{});
+  for (const bool keep : {false, true}) {
+    ExpectGradientsMatch([=](const Tensor& x) { return Sum(x, {0, 2}, keep); }, {2, 3, 5});
+    ExpectGradientsMatch([=](const Tensor& x) { return Sum(x, {1, -1}, keep); }, {2, 3, 5});
+    ExpectGradientsMatch([=](const Tensor& x) { return Sum(x, {0, 1}, keep); }, {3, 0});
+  }
+  EXPECT_THAT(
+      ([&] {
+        Sum(x, {0, -3});
+      }),
+      ThrowsMessage<std::invalid_argument>(AllOf(HasSubstr("[0, -3]"), HasSubstr("twice"))));
+  EXPECT_THAT([&] { Sum(x, std::initializer_list<int>()); },
+              ThrowsMessage<std::invalid_argument>(HasSubstr("no dimensions")));
 }
 
-TEST(ReshapeTest, SharesElementsAndRefusesAnotherSize) {
-  const Tensor x = Tensor::Zeros({2, 3});
-  EXPECT_EQ(Reshape(x, {6}).raw_data(), x.raw_data());
-  EXPECT_THAT([&] { Reshape(x, {5}); },
-              ThrowsMessage<std::invalid_argument>(AllOf(HasSubstr("[2, 3]"), HasSubstr("[5]"))));
+TEST(MeanTest, OverDimensions) {
+  const Tensor x = Tensor::FromVector<float>({1, 2, 3, 4, 5, 6}, {2, 3});
+  EXPECT_THAT(Mean(x, 1).ToVector<float>(), ElementsAre(2, 5));
+  EXPECT_THAT(Mean(x, {0}, /*keep_dims=*/true).ToVector<float>(), ElementsAre(2.5, 3.5, 4.5));
+  EXPECT_EQ(Mean(x, {0}, /*keep_dims=*/true).shape(), (Shape{1, 3}));
+  EXPECT_TRUE(std::isnan(Mean(Tensor::Zeros({1, 0}), 1).Item()));
+  ExpectGradientsMatch([](const Tensor& x) { return Mean(x, {0, 2}); }, {2, 3, 5});
+  ExpectGradientsMatch([](const Tensor& x) { return Mean(x, -1); }, {2, 3, 5});
+}
+
+TEST(MaxTest, ValuesAndIndices) {
+  const Tensor x = Tensor::FromVector<float>({1, 5, 5, 7, 2, 3}, {2, 3});
+  const MaxResult largest = Max(x, 1);
+  EXPECT_THAT(largest.values.ToVector<float>(), ElementsAre(5, 7));
+  EXPECT_THAT(largest.indices.ToVector<int32_t>(), ElementsAre(1, 0));
+  EXPECT_EQ(largest.indices.dtype(), DType::kInt64);
+  EXPECT_EQ(Max(x, 0, /*keep_dim=*/true).values.shape(), (Shape{1, 3}));
+  EXPECT_THAT(ArgMax(x, -2).ToVector<int32_t>(), ElementsAre(1, 0, 0));
+  EXPECT_EQ(Max(x).Item(), 7);
+  EXPECT_EQ(Max(x).shape(), Shape{});
+  EXPECT_EQ(Max(Tensor::Zeros({0, 3}), 1).values.shape(), Shape{0});
+  EXPECT_THAT(
+      [] {
+        Max(Tensor::Zeros({2, 0}), 1);
+      },
+      ThrowsMessage<std::invalid_argument>(HasSubstr("[2, 0]")));
+  EXPECT_THAT([] { Max(Tensor::Zeros({0})); },
+              ThrowsMessage<std::invalid_argument>(HasSubstr("empty")));
+  EXPECT_THAT([&] { ArgMax(x, 2); },
+              ThrowsMessage<std::invalid_argument>(HasSubstr("dimension 2")));
+}
+
+TEST(MaxTest, TheElementFoundGetsTheGradient) {
+  for (const int dim : {0, 1, 2}) {
+    ExpectGradientsMatch([=](const Tensor& x) { return Max(x, dim).values; }, {3, 4, 5});
+    ExpectGradientsMatch([=](const Tensor& x) { return Max(x, dim, true).values; }, {3, 4, 5});
+  }
+  ExpectGradientsMatch([](const Tensor& x) { return Max(x); }, {3, 4});
+  const Tensor x = SetRequiresGrad(Tensor::Full({3}, 1));
+  Backward(Max(x));
+  EXPECT_THAT(Grad(x).ToVector<float>(), ElementsAre(1, 0, 0));
 }
 
 }  // namespace

@@ -16,6 +16,18 @@ enum class BinaryOp { kAdd, kSubtract, kMultiply, kDivide };
 // Every dtype; integer division truncates, and by zero throws std::invalid_argument.
 void Binary(BinaryOp op, const Tensor& a, const Tensor& b, const Tensor& out);
 
+// out = 1 where the comparison holds, else 0: uint8, broadcast as above. Every dtype of a and b; a
+// comparison with NaN is false, but for kNotEqual.
+enum class Comparison { kEqual, kNotEqual, kLess, kLessEqual };
+void Compare(Comparison comparison, const Tensor& a, const Tensor& b, const Tensor& out);
+
+// out = a where condition (uint8) isn't 0, else b, all of them broadcast to out's shape. Every
+// dtype.
+void Where(const Tensor& condition, const Tensor& a, const Tensor& b, const Tensor& out);
+
+// out = x in out's dtype, as Tensor::To.
+void Cast(const Tensor& x, const Tensor& out);
+
 // The rest knows floating point dtypes only, and throws std::invalid_argument for others.
 
 // Overwrites, or adds where `accumulate`:

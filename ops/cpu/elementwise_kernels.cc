@@ -50,28 +50,58 @@ struct Divide {
   }
 };
 
-template <class T, class Op>
+// Comparisons give 1 or 0; with NaN they are false, but for NotEqual.
+struct Equal {
+  template <class C>
+  static uint8_t Apply(C a, C b) {
+    return a == b;
+  }
+};
+
+struct NotEqual {
+  template <class C>
+  static uint8_t Apply(C a, C b) {
+    return a != b;
+  }
+};
+
+struct Less {
+  template <class C>
+  static uint8_t Apply(C a, C b) {
+    return a < b;
+  }
+};
+
+struct LessEqual {
+  template <class C>
+  static uint8_t Apply(C a, C b) {
+    return a <= b;
+  }
+};
+
+// T op T gives Out, rounded once.
+template <class T, class Op, class Out = T>
 void VectorVector(const void* a, const void* b, void* out, int64_t n) {
   const T* x = static_cast<const T*>(a);
   const T* y = static_cast<const T*>(b);
-  T* z = static_cast<T*>(out);
-  ForEach(n, [=](int64_t i) { z[i] = Round<T>(Op::Apply(Load(x[i]), Load(y[i]))); });
+  Out* z = static_cast<Out*>(out);
+  ForEach(n, [=](int64_t i) { z[i] = Round<Out>(Op::Apply(Load(x[i]), Load(y[i]))); });
 }
 
-template <class T, class Op>
+template <class T, class Op, class Out = T>
 void VectorScalar(const void* a, const void* b, void* out, int64_t n) {
   const T* x = static_cast<const T*>(a);
   const Compute<T> y = Load(*static_cast<const T*>(b));
-  T* z = static_cast<T*>(out);
-  ForEach(n, [=](int64_t i) { z[i] = Round<T>(Op::Apply(Load(x[i]), y)); });
+  Out* z = static_cast<Out*>(out);
+  ForEach(n, [=](int64_t i) { z[i] = Round<Out>(Op::Apply(Load(x[i]), y)); });
 }
 
-template <class T, class Op>
+template <class T, class Op, class Out = T>
 void ScalarVector(const void* a, const void* b, void* out, int64_t n) {
   const Compute<T> x = Load(*static_cast<const T*>(a));
   const T* y = static_cast<const T*>(b);
-  T* z = static_cast<T*>(out);
-  ForEach(n, [=](int64_t i) { z[i] = Round<T>(Op::Apply(x, Load(y[i]))); });
+  Out* z = static_cast<Out*>(out);
+  ForEach(n, [=](int64_t i) { z[i] = Round<Out>(Op::Apply(x, Load(y[i]))); });
 }
 
 template <class T>
@@ -112,6 +142,26 @@ void Clamp(const void* x, double low, double high, void* out, int64_t n) {
   });
 }
 
+template <class T, Operands kOperands>
+void Select(const uint8_t* condition, const void* a, const void* b, void* out, int64_t n) {
+  const T* x = static_cast<const T*>(a);
+  const T* y = static_cast<const T*>(b);
+  T* z = static_cast<T*>(out);
+  constexpr int64_t kXStep = kOperands == Operands::kScalarVector ? 0 : 1;
+  constexpr int64_t kYStep = kOperands == Operands::kVectorScalar ? 0 : 1;
+  ForEach(n, [=](int64_t i) {
+    const T chosen = x[i * kXStep], other = y[i * kYStep];
+    z[i] = condition[i] != 0 ? chosen : other;
+  });
+}
+
+template <class From, class To>
+void Cast(const void* x, void* out, int64_t n) {
+  const From* from = static_cast<const From*>(x);
+  To* to = static_cast<To*>(out);
+  ForEach(n, [=](int64_t i) { to[i] = Round<To>(static_cast<Compute<To>>(Load(from[i]))); });
+}
+
 template <class T>
 constexpr ElementwiseKernels IntegerKernels() {
   return {
@@ -119,10 +169,21 @@ constexpr ElementwiseKernels IntegerKernels() {
                  {VectorVector<T, Subtract>, VectorScalar<T, Subtract>, ScalarVector<T, Subtract>},
                  {VectorVector<T, Multiply>, VectorScalar<T, Multiply>, ScalarVector<T, Multiply>},
                  {VectorVector<T, Divide>, VectorScalar<T, Divide>, ScalarVector<T, Divide>}},
+      .compare = {{VectorVector<T, Equal, uint8_t>, VectorScalar<T, Equal, uint8_t>,
+                   ScalarVector<T, Equal, uint8_t>},
+                  {VectorVector<T, NotEqual, uint8_t>, VectorScalar<T, NotEqual, uint8_t>,
+                   ScalarVector<T, NotEqual, uint8_t>},
+                  {VectorVector<T, Less, uint8_t>, VectorScalar<T, Less, uint8_t>,
+                   ScalarVector<T, Less, uint8_t>},
+                  {VectorVector<T, LessEqual, uint8_t>, VectorScalar<T, LessEqual, uint8_t>,
+                   ScalarVector<T, LessEqual, uint8_t>}},
+      .select = {Select<T, Operands::kVectorVector>, Select<T, Operands::kVectorScalar>,
+                 Select<T, Operands::kScalarVector>},
       .scale = nullptr,
       .add_scaled = nullptr,
       .add_scalar = nullptr,
       .clamp = nullptr,
+      .cast = {},
   };
 }
 
@@ -133,6 +194,10 @@ constexpr ElementwiseKernels FloatingKernels() {
   kernels.add_scaled = AddScaled<T>;
   kernels.add_scalar = AddScalar<T>;
   kernels.clamp = Clamp<T>;
+  kernels.cast[0] = Cast<T, float>;
+  kernels.cast[1] = Cast<T, double>;
+  kernels.cast[2] = Cast<T, BFloat16>;
+  kernels.cast[3] = Cast<T, Float16>;
   return kernels;
 }
 

@@ -13,12 +13,19 @@ struct ElementwiseKernels {
   using Binary = void (*)(const void* a, const void* b, void* out, int64_t n);
   using WithScalar = void (*)(const void* x, double scalar, void* out, int64_t n);
 
-  Binary binary[4][3];  // [BinaryOp][Operands]
+  using Select = void (*)(const uint8_t* condition, const void* a, const void* b, void* out,
+                          int64_t n);
+  using Unary = void (*)(const void* x, void* out, int64_t n);
+
+  Binary binary[4][3];   // [BinaryOp][Operands]
+  Binary compare[4][3];  // [Comparison][Operands], to uint8
+  Select select[3];      // [Operands]
   // Floating dtypes only.
   WithScalar scale;
   WithScalar add_scaled;  // out += scalar x
   WithScalar add_scalar;
   void (*clamp)(const void* x, double low, double high, void* out, int64_t n);
+  Unary cast[4];  // to another floating DType
 };
 
 inline constexpr int kNumDTypes = 7;

@@ -3,12 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <stdexcept>
 #include <type_traits>
 
 #include "ops/cpu/kernel_testing.h"
+#include "ops/cpu/rearrange.h"
 
 namespace ops::cpu {
 namespace {
@@ -263,6 +265,138 @@ TEST(ElementwiseTest, ThreadsDoNotChangeBits) {
   run([&](const Tensor& out) { Binary(BinaryOp::kAdd, a, Tensor::Scalar(2), out); });
   run([&](const Tensor& out) { Scale(3, a, out, true); });
   run([&](const Tensor& out) { AddScalar(3, a, out); });
+}
+
+bool Holds(Comparison comparison, double a, double b) {
+  switch (comparison) {
+    case Comparison::kEqual:
+      return a == b;
+    case Comparison::kNotEqual:
+      return a != b;
+    case Comparison::kLess:
+      return a < b;
+    case Comparison::kLessEqual:
+      return a <= b;
+  }
+  return false;
+}
+
+constexpr Comparison kComparisons[] = {Comparison::kEqual, Comparison::kNotEqual, Comparison::kLess,
+                                       Comparison::kLessEqual};
+
+// 0 to 3, so that some are equal.
+Tensor SomeEqual(const Shape& shape, DType dtype, uint64_t seed) {
+  const Tensor drawn = RandomTensor(shape, DType::kFloat64, seed);
+  const int64_t n = shape.num_elements();
+  std::vector<double> values(n);
+  const std::vector<double> normal = drawn.ToVector<double>();
+  for (int64_t i = 0; i < n; ++i) values[i] = std::min(std::floor(2 * std::abs(normal[i])), 3.0);
+  const Tensor tensor = Misaligned(shape, dtype);
+  tensor.CopyFrom(Tensor::FromVector(values, shape));
+  return tensor;
+}
+
+TEST(CompareTest, EveryDTypeAndBroadcasting) {
+  const std::pair<Shape, Shape> kShapes[] = {
+      {{3, 17}, {3, 17}}, {{3, 17}, {17}}, {{3, 1}, {3, 17}},      {{}, {3, 17}},
+      {{3, 17}, {}},      {{0, 3}, {3}},   {{2, 1, 5}, {1, 3, 1}},
+  };
+  ForEachIsa([&] {
+    for (const DType dtype : kAllDTypes) {
+      for (const auto& [a_shape, b_shape] : kShapes) {
+        const Tensor a = SomeEqual(a_shape, dtype, 1), b = SomeEqual(b_shape, dtype, 2);
+        const Shape shape = BroadcastShapes("Compare", a_shape, b_shape);
+        const Tensor out = Misaligned(shape, DType::kUInt8);
+        const Tensor x = Tensor::Empty(shape, {.dtype = dtype}), y = x.Clone();
+        Expand(a, x);
+        Expand(b, y);
+        const auto left = x.ToVector<double>(), right = y.ToVector<double>();
+        for (const Comparison comparison : kComparisons) {
+          Compare(comparison, a, b, out);
+          for (int64_t i = 0; i < out.num_elements(); ++i) {
+            ASSERT_EQ(out.data<uint8_t>()[i], Holds(comparison, left[i], right[i]));
+          }
+        }
+      }
+    }
+  });
+}
+
+TEST(CompareTest, NanIsEqualToNothing) {
+  const std::vector<float> a = {kNaN, kNaN, 1, kInfinity, -0.0f};
+  const std::vector<float> b = {kNaN, 1, kNaN, kInfinity, 0.0f};
+  ForEachIsa([&] {
+    const Tensor out = Tensor::Empty({5}, {.dtype = DType::kUInt8});
+    for (const Comparison comparison : kComparisons) {
+      Compare(comparison, Tensor::FromVector(a, {5}), Tensor::FromVector(b, {5}), out);
+      for (int i = 0; i < 5; ++i) {
+        EXPECT_EQ(out.data<uint8_t>()[i], Holds(comparison, a[i], b[i])) << i;
+      }
+    }
+  });
+}
+
+void ExpectWhereIsRight(const Tensor& condition, const Tensor& a, const Tensor& b,
+                        const Shape& shape) {
+  const auto expanded = [&](const Tensor& tensor) {
+    const Tensor all = Tensor::Empty(shape, tensor.options());
+    Expand(tensor, all);
+    return all.ToVector<double>();
+  };
+  const auto conditions = expanded(condition), chosen = expanded(a), other = expanded(b);
+  const Tensor out = Misaligned(shape, a.dtype());
+  Where(condition, a, b, out);
+  const auto values = out.ToVector<double>();
+  for (size_t i = 0; i < values.size(); ++i) {
+    ASSERT_EQ(values[i], conditions[i] != 0 ? chosen[i] : other[i]) << i;
+  }
+}
+
+TEST(WhereTest, ChoosesAndBroadcasts) {
+  const Shape kFull{3, 17};
+  ForEachIsa([&] {
+    for (const DType dtype : kAllDTypes) {
+      for (const Shape& condition : {kFull, Shape{17}, Shape{3, 1}, Shape{}}) {
+        for (const Shape& a : {kFull, Shape{17}, Shape{}}) {
+          for (const Shape& b : {kFull, Shape{3, 1}, Shape{}}) {
+            ExpectWhereIsRight(SomeEqual(condition, DType::kUInt8, 1), SomeEqual(a, dtype, 2),
+                               SomeEqual(b, dtype, 3), kFull);
+          }
+        }
+      }
+    }
+  });
+}
+
+TEST(CastTest, AsTensorsConvert) {
+  ForEachIsa([] {
+    for (const DType to : kAllDTypes) {
+      for (const DType from : kAllDTypes) {
+        for (const int64_t n : kLengths) {
+          const Tensor x = SomeEqual({n}, from, 1), out = Misaligned({n}, to);
+          Cast(x, out);
+          EXPECT_TRUE(BytesOf(out) == BytesOf(x.To(to)));
+        }
+      }
+      if (!IsFloating(to)) continue;
+      const Tensor x = RandomTensor({1000}, DType::kFloat64, 1, 1e4), out = Misaligned({1000}, to);
+      Cast(x, out);
+      EXPECT_TRUE(BytesOf(out) == BytesOf(x.To(to)));
+    }
+  });
+}
+
+TEST(WhereTest, ComparisonsSelectionsAndCastsDoNotDependOnThreads) {
+  const Tensor x = RandomTensor({100'003}, DType::kFloat32, 1), zero = Tensor::Zeros({});
+  ExpectSameBitsOnThreads([&] {
+    const Tensor condition = Tensor::Empty(x.shape(), {.dtype = DType::kUInt8});
+    const Tensor chosen = x.Clone();
+    const Tensor cast = Tensor::Empty(x.shape(), {.dtype = DType::kBFloat16});
+    Compare(Comparison::kLess, x, zero, condition);
+    Where(condition, zero, x, chosen);
+    Cast(chosen, cast);
+    return cast;
+  });
 }
 
 }  // namespace

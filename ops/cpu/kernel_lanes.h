@@ -9,6 +9,21 @@ namespace {
 
 constexpr int kLanes = 16;
 
+// Without a detour over memory, where the loads of one half would wait for the stores of another.
+template <class V>
+[[gnu::always_inline]] inline double SumByHalves(V x) {
+  constexpr int kWidth = sizeof(V) / sizeof(double);
+  if constexpr (kWidth == 8) {
+    return SumByHalves(__builtin_shufflevector(x, x, 0, 1, 2, 3) +
+                       __builtin_shufflevector(x, x, 4, 5, 6, 7));
+  } else if constexpr (kWidth == 4) {
+    return SumByHalves(__builtin_shufflevector(x, x, 0, 1) + __builtin_shufflevector(x, x, 2, 3));
+  } else {
+    static_assert(kWidth == 2);
+    return x[0] + x[1];
+  }
+}
+
 class LaneSums {
  public:
   // Adds values[i] to lane i mod kLanes; `count` is a multiple of kLanes.
@@ -22,15 +37,14 @@ class LaneSums {
     }
   }
 
-  // The sum of all lanes and of count < kLanes more values, by halves.
-  [[gnu::always_inline]] inline double Finish(const double* values, int64_t count) const {
-    alignas(kVectorBytes) double lanes[kLanes];
-    __builtin_memcpy(lanes, sums_, sizeof(lanes));
-    for (int64_t i = 0; i < count; ++i) lanes[i] += values[i];
-    for (int half = kLanes / 2; half > 0; half /= 2) {
-      for (int i = 0; i < half; ++i) lanes[i] += lanes[i + half];
+  // The sum of all lanes, by halves.
+  [[gnu::always_inline]] inline double Finish() const {
+    Vector<double> sums[kVectors];
+    for (int j = 0; j < kVectors; ++j) sums[j] = sums_[j];
+    for (int half = kVectors / 2; half > 0; half /= 2) {
+      for (int j = 0; j < half; ++j) sums[j] += sums[j + half];
     }
-    return lanes[0];
+    return SumByHalves(sums[0]);
   }
 
  private:
@@ -38,6 +52,13 @@ class LaneSums {
   static constexpr int kVectors = kLanes / kWidth;
   Vector<double> sums_[kVectors] = {};
 };
+
+// Fills values[count], ... with zeros up to a whole round of the lanes; returns their number.
+[[gnu::always_inline]] inline int64_t PadToLanes(double* values, int64_t count) {
+  const int64_t padded = (count + kLanes - 1) / kLanes * kLanes;
+  for (int64_t i = count; i < padded; ++i) values[i] = 0;
+  return padded;
+}
 
 // f(0) + ... + f(n - 1), with f's values in float64: block by block, so that GCC vectorises f as a
 // loop of its own.
@@ -51,11 +72,9 @@ template <class F>
     ForEach(kBlock, [&, begin](int64_t i) { values[i] = f(begin + i); });
     sums.Add(values, kBlock);
   }
-  const int64_t rest = n - begin;
-  const int64_t whole = rest / kLanes * kLanes;
-  ForEach(rest, [&, begin](int64_t i) { values[i] = f(begin + i); });
-  sums.Add(values, whole);
-  return sums.Finish(values + whole, rest - whole);
+  ForEach(n - begin, [&, begin](int64_t i) { values[i] = f(begin + i); });
+  sums.Add(values, PadToLanes(values, n - begin));
+  return sums.Finish();
 }
 
 // The largest of f(0) ... f(n - 1), -infinity of nothing; NaN is passed over.

@@ -62,7 +62,8 @@ struct Logistic {
   template <class C>
   static C Value(C x, C target, C) {
     const C magnitude = x < 0 ? -x : x;
-    return ((x < 0 ? 0 : x) - x * target) + LogOnePlus(Exp(-magnitude));
+    // One product, so that infinity doesn't meet its like.
+    return x * ((x < 0 ? 0 : 1) - target) + LogOnePlus(Exp(-magnitude));
   }
   template <class C>
   static C Slope(C x, C target, C) {

@@ -295,12 +295,13 @@ void BatchNormBackward(const Tensor& x, const BatchNormParameters& parameters,
       Put(dweight, c, sums.dy_x * inverse);
       Put(dbias, c, sums.dy);
       if (!dx.tensor.defined()) continue;
-      const double per_element =
-          parameters.training ? factor / static_cast<double>(runs.count * runs.length) : 0;
-      kernels.backward(px, pdy, runs, affine,
-                       {.dy_factor = factor,
-                        .x_factor = -sums.dy_x * inverse * inverse * per_element,
-                        .constant = -sums.dy * per_element},
+      ChannelGradient gradient = {.dy_factor = factor, .x_factor = 0, .constant = 0};
+      if (parameters.training) {
+        const double per_element = factor / static_cast<double>(runs.count * runs.length);
+        gradient.x_factor = -sums.dy_x * inverse * inverse * per_element;
+        gradient.constant = -sums.dy * per_element;
+      }
+      kernels.backward(px, pdy, runs, affine, gradient,
                        dx.tensor.raw_data() + shape.ChannelOffset(c), dx.accumulate);
     }
   });

@@ -26,7 +26,7 @@ struct Pair {
 // Sums of pairs, in lanes.
 class PairSums {
  public:
-  // Adds f(0) ... f(n - 1), padded with zeros to whole rounds of the lanes.
+  // Adds f(0) ... f(n - 1), each f(i) in lane i mod kLanes.
   template <class F>
   [[gnu::always_inline]] inline void Add(int64_t n, F f) {
     for (int64_t begin = 0; begin < n; begin += kBlock) {
@@ -36,19 +36,17 @@ class PairSums {
         first_values_[i] = pair.first;
         second_values_[i] = pair.second;
       });
-      const int64_t padded = (count + kLanes - 1) / kLanes * kLanes;
-      for (int64_t i = count; i < padded; ++i) first_values_[i] = second_values_[i] = 0;
-      first_.Add(first_values_, padded);
-      second_.Add(second_values_, padded);
+      first_.Add(first_values_, PadToLanes(first_values_, count));
+      second_.Add(second_values_, PadToLanes(second_values_, count));
     }
   }
 
-  Pair Finish() const { return {first_.Finish(nullptr, 0), second_.Finish(nullptr, 0)}; }
+  Pair Finish() const { return {first_.Finish(), second_.Finish()}; }
 
  private:
   static constexpr int64_t kBlock = 256;
-  double first_values_[kBlock];
-  double second_values_[kBlock];
+  alignas(kVectorBytes) double first_values_[kBlock];
+  alignas(kVectorBytes) double second_values_[kBlock];
   LaneSums first_;
   LaneSums second_;
 };
@@ -159,11 +157,14 @@ void Backward(const void* x, const void* dy, const Runs& runs, const ChannelAffi
   const C constant = static_cast<C>(gradient.constant);
   WithFlag(channel.relu, [=](auto relu) {
     WithFlag(accumulate, [=](auto add) {
-      ForEachIn(runs, [=](int64_t i) {
-        const C value = Load(px[i]);
-        const C arriving = affine.template Arriving<relu>(value, Load(pdy[i]));
-        const C result = dy_factor * arriving + (x_factor * (value - affine.mean) + constant);
-        to[i] = Round<T>(add ? Load(to[i]) + result : result);
+      WithFlag(gradient.x_factor != 0, [=](auto depends_on_x) {
+        ForEachIn(runs, [=](int64_t i) {
+          const C value = Load(px[i]);
+          const C arriving = affine.template Arriving<relu>(value, Load(pdy[i]));
+          const C rest = depends_on_x ? x_factor * (value - affine.mean) + constant : constant;
+          const C result = dy_factor * arriving + rest;
+          to[i] = Round<T>(add ? Load(to[i]) + result : result);
+        });
       });
     });
   });

@@ -33,7 +33,8 @@ struct ChannelSums {
   double dy_x;
 };
 
-// dx = dy_factor dy + x_factor (x - mean) + constant, with dy as above.
+// dx = dy_factor dy + x_factor (x - mean) + constant, with dy as above. Where x_factor is 0, dx
+// doesn't depend on x: not on its NaN either.
 struct ChannelGradient {
   double dy_factor;
   double x_factor;

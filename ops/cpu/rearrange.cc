@@ -258,6 +258,18 @@ void Permute(const Tensor& x, std::span<const int> dims, const Tensor& out, bool
   Copy({x.raw_data(), out.raw_data(), x.dtype(), accumulate}, plan);
 }
 
+void Expand(const Tensor& x, const Tensor& out) {
+  if (out.num_elements() == 0) return;
+  const Strides from(x.shape()), to(out.shape());
+  const int lacking = out.shape().rank() - x.shape().rank();
+  CopyPlan plan;
+  for (int i = 0; i < out.shape().rank(); ++i) {
+    const bool is_repeated = i < lacking || x.dim(i - lacking) == 1;
+    plan.Append({out.dim(i), is_repeated ? 0 : from.of[i - lacking], to.of[i]});
+  }
+  Copy({x.raw_data(), out.raw_data(), x.dtype(), /*accumulate=*/false}, plan);
+}
+
 void CopyBox(const Tensor& from, const BoxBegin& from_begin, const Tensor& to,
              const BoxBegin& to_begin, const Shape& extents, bool accumulate) {
   if (extents.num_elements() == 0) return;

@@ -14,6 +14,10 @@ namespace ops::cpu {
 void Permute(const Tensor& x, std::span<const int> dims, const Tensor& out,
              bool accumulate = false);
 
+// x repeated along the dimensions of out that it lacks or has as extent 1, aligned at the
+// innermost.
+void Expand(const Tensor& x, const Tensor& out);
+
 // Where a box begins, by dimension; those behind the tensor's rank aren't looked at.
 using BoxBegin = std::array<int64_t, Shape::kMaxRank>;
 

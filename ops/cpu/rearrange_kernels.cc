@@ -85,6 +85,11 @@ template <class T>
 void Copy(const void* from, int64_t x_stride, void* to, int64_t out_stride, int64_t n) {
   const T* x = static_cast<const T*>(from);
   T* out = static_cast<T*>(to);
+  if (x_stride == 0 && out_stride == 1) {
+    const T value = *x;
+    ForEach(n, [=](int64_t i) { out[i] = value; });
+    return;
+  }
   for (int64_t i = 0; i < n; ++i) out[i * out_stride] = x[i * x_stride];
 }
 

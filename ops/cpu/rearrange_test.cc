@@ -115,6 +115,29 @@ TEST(PermuteTest, ThreadsDoNotChangeBits) {
   }
 }
 
+TEST(ExpandTest, RepeatsWhatIsLacking) {
+  const std::pair<Shape, Shape> kShapes[] = {
+      {{}, {3, 40}},    {{4}, {3, 4}}, {{3, 1}, {3, 40}}, {{2, 1, 5, 1}, {3, 2, 4, 5, 2}},
+      {{3, 4}, {3, 4}}, {{1}, {0}},    {{}, {}},          {{1, 4}, {40'000, 4}},
+  };
+  ForEachIsa([&] {
+    for (const DType dtype : kAllDTypes) {
+      for (const auto& [from, to] : kShapes) {
+        SCOPED_TRACE(from.ToString() + " to " + to.ToString());
+        const Tensor x = Counting(from, dtype), out = Misaligned(to, dtype);
+        Expand(x, out);
+        const auto values = x.ToVector<double>(), expanded = out.ToVector<double>();
+        for (int64_t i = 0; i < out.num_elements(); ++i) {
+          std::vector<int64_t> index = IndexOf(i, to);
+          index.erase(index.begin(), index.end() - from.rank());
+          for (int d = 0; d < from.rank(); ++d) index[d] = from.dim(d) == 1 ? 0 : index[d];
+          ASSERT_EQ(expanded[i], values[ElementAt(index, from)]);
+        }
+      }
+    }
+  });
+}
+
 struct Box {
   Shape whole, extents;
   BoxBegin begin;

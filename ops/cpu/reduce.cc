@@ -130,6 +130,30 @@ void SumShare(const Tensor& x, const Tensor& out, const ReductionPlan& plan,
                 out.raw_data() + begin * sums_step * size, accumulate);
 }
 
+// A tensor as [outer, extent, inner], around one dimension.
+struct Around {
+  Around(const Shape& shape, int dim) : extent(shape.dim(dim)) {
+    for (int i = 0; i < dim; ++i) outer *= shape.dim(i);
+    for (int i = dim + 1; i < shape.rank(); ++i) inner *= shape.dim(i);
+  }
+  int64_t outer = 1, extent, inner = 1;
+};
+
+// Calls body(outer index, first inner index, their number) over the threads.
+template <class Body>
+void ForEachColumns(const Around& around, Body body) {
+  constexpr int64_t kMaxColumns = 512;
+  const int64_t columns = std::clamp<int64_t>(around.inner, 1, kMaxColumns);
+  const int64_t blocks = (around.inner + columns - 1) / columns;
+  const int64_t per_chunk = std::max<int64_t>(1, kChunk / (around.extent * columns));
+  ParallelFor(around.outer * blocks, per_chunk, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t first = i % blocks * columns;
+      body(i / blocks, first, std::min(columns, around.inner - first));
+    }
+  });
+}
+
 }  // namespace
 
 void SumTo(const Tensor& x, const Tensor& out, bool accumulate, double factor) {
@@ -150,6 +174,33 @@ void SumTo(const Tensor& x, const Tensor& out, bool accumulate, double factor) {
                  std::max<int64_t>(1, kColumnsPerChunk / sums_per_column));
   ParallelFor(columns, columns_per_chunk, [&](int64_t begin, int64_t end) {
     SumShare(x, out, plan, kernels, begin, end, accumulate, factor);
+  });
+}
+
+void Max(const Tensor& x, int dim, const Tensor& values, const Tensor& indices) {
+  const auto& kernels = ForIsa(baseline::kMaxKernels, avx2::kMaxKernels, avx512::kMaxKernels);
+  const auto kernel = kernels[static_cast<int>(x.dtype())];
+  const Around around(x.shape(), dim);
+  const int64_t size = SizeOf(x.dtype());
+  ForEachColumns(around, [&](int64_t outer, int64_t first, int64_t columns) {
+    const int64_t from = outer * around.extent * around.inner + first;
+    const int64_t to = outer * around.inner + first;
+    kernel(x.raw_data() + from * size, around.extent, around.inner, columns,
+           values.raw_data() + to * size, indices.data<int64_t>() + to);
+  });
+}
+
+void MaxBackward(const Tensor& dy, const Tensor& indices, int dim, const Tensor& dx) {
+  const Around around(dx.shape(), dim);
+  const int64_t size = SizeOf(dx.dtype());
+  const auto add = Kernels("MaxBackward", dx.dtype()).add_one;
+  ForEachColumns(around, [&](int64_t outer, int64_t first, int64_t columns) {
+    for (int64_t j = first; j < first + columns; ++j) {
+      const int64_t from = outer * around.inner + j;
+      const int64_t index = indices.data<int64_t>()[from];
+      const int64_t to = (outer * around.extent + index) * around.inner + j;
+      add(dy.raw_data() + from * size, dx.raw_data() + to * size);
+    }
   });
 }
 

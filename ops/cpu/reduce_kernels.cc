@@ -63,13 +63,79 @@ bool AllFinite(const void* x, int64_t n) {
 }
 
 template <class T>
+void AddOne(const void* x, void* out) {
+  T& sum = *static_cast<T*>(out);
+  sum = Round<T>(Load(sum) + Load(*static_cast<const T*>(x)));
+}
+
+// Whether a value that comes later takes the place of `best`.
+template <class C>
+inline bool IsLarger(C value, C best) {
+  return value > best || (value != value && best == best);
+}
+
+template <class T>
+[[gnu::always_inline]] inline void MaxOfColumns(const T* x, int64_t n, int64_t stride,
+                                                int64_t columns, T* values, int64_t* indices) {
+  ForEach(columns, [=](int64_t j) {
+    values[j] = x[j];
+    indices[j] = 0;
+  });
+  for (int64_t i = 1; i < n; ++i) {
+    const T* const row = x + i * stride;
+    ForEach(columns, [=](int64_t j) {
+      const bool is_larger = IsLarger(Load(row[j]), Load(values[j]));
+      const T best = values[j], next = row[j];
+      values[j] = is_larger ? next : best;
+      indices[j] = is_larger ? i : indices[j];
+    });
+  }
+}
+
+// Of neighbours: lane by lane first, every kLanes-th element in one, and then over the lanes, of
+// which the largest that comes first in x counts.
+template <class T>
+void MaxOfRow(const T* x, int64_t n, T* value, int64_t* index) {
+  T values[kLanes];
+  int64_t indices[kLanes];
+  const int64_t rows = n / kLanes;
+  if (rows > 0) MaxOfColumns(x, rows, kLanes, kLanes, values, indices);
+  *value = x[0];
+  *index = 0;
+  const auto take = [&](T candidate, int64_t at) {
+    const Compute<T> next = Load(candidate), best = Load(*value);
+    const bool is_equal = !IsLarger(best, next) && !IsLarger(next, best);
+    if (!IsLarger(next, best) && !(is_equal && at < *index)) return;
+    *value = candidate;
+    *index = at;
+  };
+  for (int64_t lane = 0; rows > 0 && lane < kLanes; ++lane) {
+    take(values[lane], indices[lane] * kLanes + lane);
+  }
+  for (int64_t i = rows * kLanes; i < n; ++i) take(x[i], i);
+}
+
+template <class T>
+void Max(const void* x, int64_t n, int64_t stride, int64_t columns, void* values,
+         int64_t* indices) {
+  if (stride == 1) {
+    MaxOfRow(static_cast<const T*>(x), n, static_cast<T*>(values), indices);
+  } else {
+    MaxOfColumns(static_cast<const T*>(x), n, stride, columns, static_cast<T*>(values), indices);
+  }
+}
+
+template <class T>
 constexpr ReduceKernels KernelsOf() {
-  return {Sum<T>, SumOfSquares<T>, AddColumns<T>, Store<T>, AllFinite<T>};
+  return {Sum<T>, SumOfSquares<T>, AddColumns<T>, Store<T>, AllFinite<T>, AddOne<T>};
 }
 
 }  // namespace
 
 constinit const ReduceKernels kReduceKernels[kNumFloatingDTypes] = {
     KernelsOf<float>(), KernelsOf<double>(), KernelsOf<BFloat16>(), KernelsOf<Float16>()};
+
+constinit const MaxKernel kMaxKernels[kNumMaxDTypes] = {
+    Max<float>, Max<double>, Max<BFloat16>, Max<Float16>, Max<int64_t>, Max<int32_t>, Max<uint8_t>};
 
 }  // namespace ops::cpu::OPS_CPU_ISA

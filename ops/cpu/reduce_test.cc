@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <stdexcept>
@@ -181,6 +182,90 @@ TEST(AllFiniteTest, LargestAndSubnormalNumbersAreFinite) {
     x.data<float>()[999'999] = std::numeric_limits<float>::infinity();
     EXPECT_FALSE(AllFinite(x));
   });
+}
+
+// Against the largest along `dim` and its index, looked for one number at a time.
+void ExpectMaxIsRight(const Tensor& x, int dim) {
+  SCOPED_TRACE(x.Describe() + " along " + std::to_string(dim));
+  const int64_t extent = x.dim(dim);
+  int64_t outer = 1, inner = 1;
+  for (int i = 0; i < dim; ++i) outer *= x.dim(i);
+  for (int i = dim + 1; i < x.shape().rank(); ++i) inner *= x.dim(i);
+  const Tensor values = Misaligned({outer, inner}, x.dtype());
+  const Tensor indices = Misaligned({outer, inner}, DType::kInt64);
+  Max(x, dim, values, indices);
+  const auto all = x.ToVector<double>(), largest = values.ToVector<double>();
+  for (int64_t i = 0; i < outer * inner; ++i) {
+    const auto at = [&](int64_t k) { return all[(i / inner * extent + k) * inner + i % inner]; };
+    int64_t best = 0;
+    for (int64_t k = 1; k < extent; ++k) {
+      if (at(k) > at(best) || (std::isnan(at(k)) && !std::isnan(at(best)))) best = k;
+    }
+    ASSERT_EQ(indices.data<int64_t>()[i], best);
+    ASSERT_TRUE(largest[i] == at(best) || (std::isnan(largest[i]) && std::isnan(at(best))));
+  }
+}
+
+// Few different values: some are equal.
+Tensor FewValues(const Shape& shape, DType dtype) {
+  const auto normal = RandomTensor(shape, DType::kFloat64, 1).ToVector<double>();
+  std::vector<double> values;
+  for (const double value : normal)
+    values.push_back(std::min(std::floor(3 * std::abs(value)), 5.0));
+  return Tensor::FromVector(values, shape).To(dtype);
+}
+
+TEST(MaxTest, EveryDTypeAndDimension) {
+  ForEachIsa([] {
+    for (const DType dtype : kAllDTypes) {
+      for (const Shape& shape : {Shape{1}, Shape{5}, Shape{40}, Shape{1000}, Shape{7, 33},
+                                 Shape{3, 5, 700}, Shape{0, 4}, Shape{4, 3, 0}}) {
+        for (int dim = 0; dim < shape.rank(); ++dim) {
+          if (shape.dim(dim) > 0) ExpectMaxIsRight(FewValues(shape, dtype), dim);
+        }
+      }
+    }
+  });
+}
+
+TEST(MaxTest, NanIsTheLargestAndTheFirstOneCounts) {
+  constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  ForEachIsa([] {
+    for (const DType dtype : kFloatingDTypes) {
+      for (const int64_t n : {4, 37, 64}) {
+        auto values = RandomTensor({3, n}, DType::kFloat64, 1).ToVector<double>();
+        values[1] = kInfinity;
+        values[n + 3] = values[2 * n - 1] = kNaN;
+        std::fill(values.begin() + 2 * n, values.end(), -kInfinity);
+        const Tensor x = Tensor::FromVector(values, {3, n}).To(dtype);
+        ExpectMaxIsRight(x, 0);
+        ExpectMaxIsRight(x, 1);
+      }
+    }
+  });
+}
+
+TEST(MaxTest, BackwardAddsToTheElementsFound) {
+  for (const DType dtype : kFloatingDTypes) {
+    const Tensor dx = Tensor::Full({2, 3, 2}, 1, {.dtype = dtype});
+    const Tensor dy = Tensor::FromVector<float>({1, 2, 3, 4}, {2, 2}).To(dtype);
+    MaxBackward(dy, Tensor::FromVector<int64_t>({0, 2, 1, 1}, {2, 2}), 1, dx);
+    EXPECT_EQ(dx.ToVector<double>(), (std::vector<double>{2, 1, 1, 1, 1, 3, 1, 1, 4, 5, 1, 1}));
+  }
+}
+
+TEST(MaxTest, ThreadsDoNotChangeBits) {
+  const Tensor x = RandomTensor({100, 50, 60}, DType::kFloat32, 1);
+  for (const int dim : {0, 1, 2}) {
+    const int64_t count = x.num_elements() / x.dim(dim);
+    ExpectSameBitsOnThreads([&] {
+      const Tensor values = Tensor::Empty({count});
+      const Tensor indices = Tensor::Empty({count}, {.dtype = DType::kInt64});
+      Max(x, dim, values, indices);
+      return indices;
+    });
+  }
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "launch/models/catalog.h"
 #include "launch/models/models.h"
@@ -12,6 +13,7 @@
 #include "ops/autograd/grad.h"
 #include "ops/cpu/thread_pool.h"
 #include "ops/optim/adam.h"
+#include "ops/optim/clip.h"
 #include "ops/optim/sgd.h"
 #include "tests/allocations/heap_calls.h"
 
@@ -29,6 +31,10 @@ void ExpectNoneOfOurs(const std::function<void()>& step) {
   if (calls.ours() == 0) fmt::print("inside libraries, two steps: {}\n", calls.Describe());
 }
 
+Tensor Classes(const ops::Shape& shape) {
+  return Tensor::Zeros(shape, {.dtype = ops::DType::kInt64});
+}
+
 class Allocations : public testing::TestWithParam<int> {
  protected:
   ops::cpu::ThreadPool pool_{GetParam()};
@@ -43,13 +49,43 @@ TEST_P(Allocations, HeapCallsAreSeen) {
 }
 
 TEST_P(Allocations, Mlp) {
-  const auto model = launch::MakeModel(launch::FindModel("mlp"), {.hidden = {256, 256}}, /*seed=*/0);
+  const auto model =
+      launch::MakeModel(launch::FindModel("mlp"), {.hidden = {256, 256}}, /*seed=*/0);
   ops::optim::Sgd optimizer(model->Parameters(), {.learning_rate = 0.1, .momentum = 0.9});
   const Tensor inputs = Tensor::Zeros({32, 784});
-  const Tensor targets = Tensor::Zeros({32}, {.dtype = ops::DType::kInt64});
+  const Tensor targets = Classes({32});
   ExpectNoneOfOurs([&] {
     optimizer.ZeroGrad();
     Backward(CrossEntropyLoss(model->Forward(inputs), targets));
+    optimizer.Step();
+  });
+}
+
+TEST_P(Allocations, ImageModels) {
+  for (const char* name : {"convnet", "resnet"}) {
+    SCOPED_TRACE(name);
+    const auto model = launch::MakeModel(launch::FindModel(name), {}, /*seed=*/0);
+    ops::optim::Adam optimizer(model->Parameters());
+    const Tensor inputs = Tensor::Zeros({8, 1, 28, 28}), targets = Classes({8});
+    ExpectNoneOfOurs([&] {
+      optimizer.ZeroGrad();
+      Backward(CrossEntropyLoss(model->Forward(inputs), targets));
+      optimizer.Step();
+    });
+  }
+}
+
+TEST_P(Allocations, Gpt) {
+  const launch::ModelOptions options = {
+      .gpt = {.layers = 2, .width = 64, .heads = 4, .context = 64, .vocab = 256}};
+  const auto model = launch::MakeModel(launch::FindModel("gpt"), options, /*seed=*/0);
+  const std::vector<ops::NamedTensor> parameters = model->Parameters();
+  ops::optim::AdamW optimizer(parameters);
+  const Tensor inputs = Classes({4, 64}), targets = Classes({4, 64});
+  ExpectNoneOfOurs([&] {
+    optimizer.ZeroGrad();
+    Backward(CrossEntropyLoss(model->Forward(inputs), targets));
+    ops::optim::ClipGradNorm(parameters, 1);
     optimizer.Step();
   });
 }

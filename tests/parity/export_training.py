@@ -23,6 +23,7 @@ import torch
 from torch import distributed, multiprocessing, nn
 
 from golden_models import BATCHES, GOLDENS
+from operator_goldens import write_safetensors
 
 STEPS = 20
 WORLD_SIZES = (1, 2, 4)
@@ -191,24 +192,6 @@ def describe(golden, optimizer, world_size, single, double):
 # --- files ----------------------------------------------------------------------------------------
 
 DTYPES = {"F32": torch.float32, "I64": torch.int64}
-DTYPE_NAMES = {dtype: name for name, dtype in DTYPES.items()}
-
-
-def write_safetensors(path, tensors):
-    header, end = {}, 0
-    for name, tensor in tensors.items():
-        begin, end = end, end + tensor.numel() * tensor.element_size()
-        header[name] = {
-            "dtype": DTYPE_NAMES[tensor.dtype],
-            "shape": list(tensor.shape),
-            "data_offsets": [begin, end],
-        }
-    text = json.dumps(header, separators=(",", ":")).encode()
-    text += b" " * (-len(text) % 8)
-    with open(path, "wb") as file:
-        file.write(struct.pack("<Q", len(text)) + text)
-        for tensor in tensors.values():
-            file.write(tensor.detach().contiguous().numpy().tobytes())
 
 
 def read_safetensors(path):
@@ -245,7 +228,7 @@ def write_model(directory, name, runs):
         "final": final,
     }
     for kind, tensors in files.items():
-        write_safetensors(os.path.join(directory, f"{name}.{kind}.safetensors"), tensors)
+        write_safetensors(os.path.join(directory, f"{name}.{kind}.safetensors"), tensors, {})
     return record
 
 

@@ -9,6 +9,7 @@
 #include "ddp/checkpoint/safetensors.h"
 #include "launch/models/convnet.h"
 #include "launch/models/gpt.h"
+#include "launch/models/resnet.h"
 #include "ops/nn/layers.h"
 #include "ops/nn/losses.h"
 #include "ops/optim/adam.h"
@@ -75,6 +76,7 @@ std::unique_ptr<ops::nn::Module> Architecture(const std::string& model) {
         generator);
   }
   if (model == "convnet") return std::make_unique<launch::ConvNet>(kImages, generator, kChannels);
+  if (model == "resnet") return std::make_unique<launch::ResNet>(kImages, generator, kChannels);
   throw std::out_of_range("no golden model " + model);
 }
 
@@ -88,6 +90,7 @@ Goldens::Goldens(std::string model) : model_(std::move(model)) {
 
 Tolerances Goldens::tolerances() const {
   if (model_ == "gpt") return {.loss = 5e-6, .state = 3e-6, .one_process = 7e-7, .gradient = 1e-5};
+  if (model_ == "resnet") return {.loss = 2e-6, .state = 3e-6, .gradient = 1e-5};
   return {.loss = 2e-6, .state = 5e-7, .one_process = 3e-7, .gradient = 1e-5};
 }
 

@@ -20,14 +20,14 @@ inline constexpr int kMaxWorldSize = 4;
 // The noise of float32, with room: README.md has what was measured.
 struct Tolerances {
   double loss;
-  double state;        // parameters and running statistics, after the last step
-  double one_process;  // parameters of several ranks, from one process on the joined batch
-  double gradient;     // relative to the tensor's largest gradient
+  double state;            // parameters and running statistics, after the last step
+  double one_process = 0;  // parameters of several ranks, from one process on the joined batch
+  double gradient;         // relative to the tensor's largest gradient
 };
 
 class Goldens {
  public:
-  // `model` is "linear52", "mlp", "gpt" or "convnet".
+  // `model` is "linear52", "mlp", "gpt", "convnet" or "resnet".
   explicit Goldens(std::string model);
 
   Tolerances tolerances() const;

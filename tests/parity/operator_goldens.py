@@ -3,10 +3,10 @@
 A family of functions is one safetensors file. Case NAME has inputs NAME/x0, NAME/x1, ... (one that
 is missing is undefined) and gradients NAME/dy0, ... of a loss with respect to outputs; and for each
 of its dtypes outputs NAME/DTYPE/y0, ... and gradients NAME/DTYPE/dx0, ... with respect to those
-inputs that require one. Floating x, dy and dx are stored in the smallest dtype that holds them:
-x and dx belong to DTYPE, dy to its output's dtype. The file's metadata "cases" is a JSON object from names to
-{"function": ..., "dtypes": [...], and the function's attributes}. The same PyTorch on the same
-machine gives the same files.
+inputs that require one. Floating x, dy and dx are stored in the smallest dtype that holds them: x
+and dx belong to DTYPE, dy to its output's dtype. The file's metadata "cases" is a JSON object from
+names to {"function": ..., "dtypes": [...], and the function's attributes}. The same PyTorch on the
+same machine gives the same files.
 
 float32 and float64 are PyTorch's own in that dtype. Functions whose bfloat16 kernel rounds more
 than once, or doesn't exist (`promoted`), are calculated in float32 from bfloat16 inputs and rounded

@@ -19,6 +19,7 @@ struct Tolerance {
   };
   double spacings = 0;  // 0: equal
   Scale scale = Scale::kElement;
+  bool subnormal_is_zero = false;
 };
 
 struct Operator {

@@ -142,7 +142,8 @@ std::string NameOf(const ::testing::TestParamInfo<Case>& info) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Trainings, Parity,
-                         ::testing::Combine(::testing::Values("linear52", "mlp", "gpt", "convnet"),
+                         ::testing::Combine(::testing::Values("linear52", "mlp", "gpt", "convnet",
+                                                              "resnet"),
                                             kOptimizers, kWorldSizes),
                          NameOf);
 
@@ -161,6 +162,7 @@ TEST_P(OneProcess, OnTheJoinedBatchEqualsRanks) {
              WithoutWanderers(one.parameters, optimizer), goldens.tolerances().one_process);
 }
 
+// Not resnet: each rank's batch norm sees the statistics of its own part of the batch.
 INSTANTIATE_TEST_SUITE_P(Trainings, OneProcess,
                          ::testing::Combine(::testing::Values("linear52", "mlp", "gpt", "convnet"),
                                             kOptimizers, kWorldSizes),
@@ -187,7 +189,7 @@ TEST_P(FirstGradients, ArePyTorchs) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, FirstGradients,
-                         ::testing::Values("linear52", "mlp", "gpt", "convnet"));
+                         ::testing::Values("linear52", "mlp", "gpt", "convnet", "resnet"));
 
 }  // namespace
 }  // namespace parity
