@@ -35,7 +35,7 @@ ABSL_FLAG(bool, nesterov, false, "Nesterov's momentum, of sgd");
 ABSL_FLAG(double, weight_decay, 0, "pull of the weights towards 0");
 ABSL_FLAG(std::optional<double>, clip_norm, std::nullopt,
           "largest norm of all gradients together; 0: any");
-ABSL_FLAG(std::string, schedule, "constant",
+ABSL_FLAG(std::optional<std::string>, schedule, std::nullopt,
           "of the learning rate: constant, linear, cosine, step or one-cycle");
 ABSL_FLAG(std::optional<int64_t>, warmup_steps, std::nullopt,
           "steps in which the learning rate grows from 0");
@@ -130,7 +130,7 @@ TrainOptions OptionsFromFlags(const Environment& environment) {
   options.nesterov = absl::GetFlag(FLAGS_nesterov);
   options.weight_decay = absl::GetFlag(FLAGS_weight_decay);
   options.clip_norm = absl::GetFlag(FLAGS_clip_norm).value_or(model.clip_norm);
-  options.schedule = absl::GetFlag(FLAGS_schedule);
+  options.schedule = absl::GetFlag(FLAGS_schedule).value_or(model.schedule);
   options.warmup_steps = absl::GetFlag(FLAGS_warmup_steps).value_or(model.warmup_steps);
   options.step_size = absl::GetFlag(FLAGS_step_size);
   options.accumulate_steps = absl::GetFlag(FLAGS_accumulate_steps);
@@ -186,6 +186,7 @@ std::string HelpText() {
                                {"learning_rate", PerModel(&ModelInfo::learning_rate)},
                                {"momentum", PerModel(&ModelInfo::momentum)},
                                {"clip_norm", PerModel(&ModelInfo::clip_norm)},
+                               {"schedule", PerModel(&ModelInfo::schedule)},
                                {"warmup_steps", PerModel(&ModelInfo::warmup_steps)},
                                {"vocab", "what the data has"}}));
 }

@@ -51,9 +51,15 @@ TEST_F(Flags, GptHasItsOwnOptimizerAndTheDatasVocabulary) {
   const TrainOptions text = Parse({"--model=gpt", "--data=text:f"}).train;
   EXPECT_EQ(text.optimizer, "adamw");
   EXPECT_EQ(text.clip_norm, 1);
+  EXPECT_EQ(text.schedule, "constant");
   EXPECT_EQ(text.gpt.vocab, 256);
   EXPECT_EQ(text.momentum, 0);
   EXPECT_EQ(Parse({"--model=gpt", "--data=tokens:f"}).train.gpt.vocab, 50257);
+}
+
+TEST_F(Flags, ConvNetsFollowOneCycle) {
+  EXPECT_EQ(Parse({"--model=convnet"}).train.schedule, "one-cycle");
+  EXPECT_EQ(Parse({"--model=convnet", "--schedule=constant"}).train.schedule, "constant");
 }
 
 TEST_F(Flags, AdamHasItsOwnLearningRateAndNoMomentum) {

@@ -27,6 +27,7 @@ struct ModelInfo {
   std::string optimizer = "sgd";
   double learning_rate = 0.01;  // of that optimizer
   double momentum = 0;
+  std::string schedule = "constant";
   int64_t warmup_steps = 0;
   double clip_norm = 0;  // 0: gradients aren't clipped
 };
