@@ -21,16 +21,17 @@ double MultiplyAdd(int64_t rounds, float* sink) {
   return 2.0 * kSums * (sizeof(Vector) / sizeof(float)) * static_cast<double>(rounds);
 }
 
-void Copy(const void* from, void* to, int64_t num_bytes) {
+void Update(void* x, int64_t num_bytes) {
   for (int64_t i = 0; i < num_bytes; i += 64) {
     Vector values[64 / sizeof(Vector)];
-    __builtin_memcpy(values, static_cast<const char*>(from) + i, 64);
-    __builtin_memcpy(static_cast<char*>(to) + i, values, 64);
+    __builtin_memcpy(values, static_cast<char*>(x) + i, 64);
+    for (Vector& value : values) value += 1;
+    __builtin_memcpy(static_cast<char*>(x) + i, values, 64);
   }
 }
 
 }  // namespace
 
-constinit const LimitKernels kLimitKernels = {MultiplyAdd, Copy};
+constinit const LimitKernels kLimitKernels = {MultiplyAdd, Update};
 
 }  // namespace benchmarks::OPS_CPU_ISA

@@ -10,8 +10,8 @@ struct LimitKernels {
   // two for each element of each multiplication with addition. `sink` gets a result, so that the
   // loop isn't left out.
   double (*multiply_add)(int64_t rounds, float* sink);
-  // to[i] = from[i] for num_bytes, a multiple of 64.
-  void (*copy)(const void* from, void* to, int64_t num_bytes);
+  // Reads and writes num_bytes in place, a multiple of 64: x[i] += 1 for float32 x.
+  void (*update)(void* x, int64_t num_bytes);
 };
 
 namespace baseline {

@@ -5,7 +5,8 @@
 
 Milliseconds, medians over the repeats of medians; a ratio above 1 means that ours is faster. The
 last column is how much of the machine's limit ours reaches, forward and backward together: the
-time that multiplying at the peak of its registers, or copying as many bytes, takes at least.
+time that multiplying at the peak of its registers, or reading and
+writing as many bytes in place, takes at least.
 """
 import argparse
 import json
