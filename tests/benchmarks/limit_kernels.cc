@@ -6,18 +6,24 @@ namespace {
 typedef float Vector __attribute__((vector_size(__BIGGEST_ALIGNMENT__)));
 
 // As many sums as hide a multiplication's latency on every CPU, and fit 16 registers.
+constexpr int kSums = 12;
+
+[[gnu::always_inline]] inline void MultiplyAddTo(Vector& sum, Vector a, Vector b) {
+  sum = sum * a + b;
+  asm("" : "+x"(sum));  // in its register, and merged with no other
+}
+
+// Each sum a variable of its own, not an element of an array: that would lie in memory.
 double MultiplyAdd(int64_t rounds, float* sink) {
-  constexpr int kSums = 12;
-  Vector sums[kSums] = {};
   const Vector a = Vector{} + 0.999f, b = Vector{} + 0.001f;
+  Vector s0{}, s1{}, s2{}, s3{}, s4{}, s5{}, s6{}, s7{}, s8{}, s9{}, s10{}, s11{};
+  const auto for_each_sum = [&](auto f) {
+    f(s0), f(s1), f(s2), f(s3), f(s4), f(s5), f(s6), f(s7), f(s8), f(s9), f(s10), f(s11);
+  };
   for (int64_t i = 0; i < rounds; ++i) {
-#pragma GCC unroll 12
-    for (int j = 0; j < kSums; ++j) {
-      sums[j] = sums[j] * a + b;
-      asm("" : "+x"(sums[j]));  // each in its register, none merged with another
-    }
+    for_each_sum([&](Vector & sum) __attribute__((always_inline)) { MultiplyAddTo(sum, a, b); });
   }
-  for (const Vector& sum : sums) *sink += sum[0];
+  for_each_sum([&](const Vector& sum) __attribute__((always_inline)) { *sink += sum[0]; });
   return 2.0 * kSums * (sizeof(Vector) / sizeof(float)) * static_cast<double>(rounds);
 }
 
