@@ -127,6 +127,16 @@ TEST(Train, RanksShareTheGlobalBatch) {
   ExpectNear(LossesOf(flags + Arguments{"--nproc_per_node=4", "--batch_size=8"}), one);
 }
 
+// The norm is that of the averaged gradients: of a rank's own, each would clip by another factor.
+TEST(Train, RanksClipAlike) {
+  const Arguments flags = kSmall + Arguments{"--max_steps=10", "--clip_norm=0.1"};
+  const std::string one = LossesOf(flags + Arguments{"--nproc_per_node=1", "--batch_size=32"});
+  ExpectNear(LossesOf(flags + Arguments{"--nproc_per_node=2", "--batch_size=16"}), one);
+  ExpectNear(LossesOf(flags + Arguments{"--nproc_per_node=4", "--batch_size=8"}), one);
+  EXPECT_NE(LossesOf(kSmall + Arguments{"--max_steps=10", "--nproc_per_node=1", "--batch_size=32"}),
+            one);
+}
+
 TEST(Train, AccumulatedBatchesMakeOneStep) {
   const Arguments flags = kSmall + Arguments{"--max_steps=20", "--nproc_per_node=1"};
   ExpectNear(LossesOf(flags + Arguments{"--batch_size=8", "--accumulate_steps=4"}),

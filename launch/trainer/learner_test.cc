@@ -11,6 +11,7 @@
 #include "ddp/data/dataset.h"
 #include "launch/trainer/evaluation.h"
 #include "ops/autograd/grad.h"
+#include "ops/optim/clip.h"
 
 namespace launch {
 namespace {
@@ -97,6 +98,19 @@ TEST_F(LearnerTest, GradientNormIsOfAllGradients) {
   }
   EXPECT_NEAR(learner.gradient_norm(), std::sqrt(sum), 1e-6);
   EXPECT_GT(sum, 0);
+}
+
+TEST_F(LearnerTest, TheNormIsThatBeforeClipping) {
+  const ddp::TensorDataset data = Data(10);
+  Learner free(Options(), data, *group_);
+  free.Step(/*with_gradient_norm=*/true);
+  TrainOptions options = Options();
+  options.clip_norm = 0.01;
+  Learner clipped(options, data, *group_);
+  clipped.Step(/*with_gradient_norm=*/true);
+  EXPECT_GT(clipped.gradient_norm(), 10 * options.clip_norm);
+  EXPECT_EQ(clipped.gradient_norm(), free.gradient_norm());
+  EXPECT_NEAR(ops::optim::GradNorm(clipped.model().Parameters()), options.clip_norm, 1e-6);
 }
 
 TEST_F(LearnerTest, ABatchLargerThanTheDataNamesBothNumbers) {
