@@ -6,9 +6,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <charconv>
 #include <exception>
-#include <filesystem>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -42,19 +40,9 @@ const FlagGroups& Groups() {
 }
 
 std::vector<int64_t> ParseIds(const std::string& text) {
-  std::vector<int64_t> ids;
-  const char* const end = text.data() + text.size();
-  for (const char* at = text.data(); at <= end; ++at) {
-    int64_t id = 0;
-    const auto [stop, error] = std::from_chars(at, end, id);
-    if (error != std::errc() || (stop != end && *stop != ',')) {
-      throw std::invalid_argument(fmt::format(
-          "--prompt={}: this model's tokens are no bytes; expected ids, such as 15496,11", text));
-    }
-    ids.push_back(id);
-    at = stop;
-  }
-  return ids;
+  if (const auto ids = ParseWholeNumbers(text)) return *ids;
+  throw std::invalid_argument(fmt::format(
+      "--prompt={}: this model's tokens are no bytes; expected ids, such as 15496,11", text));
 }
 
 void Run() {

@@ -79,20 +79,9 @@ const FlagGroups& Groups() {
 }
 
 std::vector<int64_t> ParseWidths(const std::string& text) {
-  std::vector<int64_t> widths;
-  for (size_t begin = 0; begin <= text.size();) {
-    const size_t end = std::min(text.find(',', begin), text.size());
-    const std::string item = text.substr(begin, end - begin);
-    const bool is_number =
-        !item.empty() && item.size() < 10 && item.find_first_not_of("0123456789") == item.npos;
-    if (!is_number) {
-      throw std::invalid_argument(fmt::format(
-          "--hidden={}: expected whole numbers with commas between, as 1024,1024", text));
-    }
-    widths.push_back(std::stoll(item));
-    begin = end + 1;
-  }
-  return widths;
+  if (const auto widths = ParseWholeNumbers(text)) return *widths;
+  throw std::invalid_argument(
+      fmt::format("--hidden={}: expected whole numbers with commas between, as 1024,1024", text));
 }
 
 DataSource ParseData(const std::string& text, const Environment& environment) {

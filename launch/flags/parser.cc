@@ -117,4 +117,18 @@ std::string FromUsersDirectory(const std::string& path, const Environment& envir
   return (std::filesystem::path(*directory) / path).lexically_normal().string();
 }
 
+std::optional<std::vector<int64_t>> ParseWholeNumbers(const std::string& text) {
+  std::vector<int64_t> numbers;
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find(',', begin), text.size());
+    const std::string item = text.substr(begin, end - begin);
+    const bool is_number =
+        !item.empty() && item.size() < 10 && item.find_first_not_of("0123456789") == item.npos;
+    if (!is_number) return std::nullopt;
+    numbers.push_back(std::stoll(item));
+    begin = end + 1;
+  }
+  return numbers;
+}
+
 }  // namespace launch

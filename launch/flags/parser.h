@@ -2,7 +2,9 @@
 // process on an error, and its --help lists the flags of every library with exit code 1.
 #pragma once
 
+#include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,5 +35,8 @@ std::string DescribeFlags(const FlagGroups& groups,
 // The path as seen from where the user typed the command, which `bazel run` tells in
 // BUILD_WORKING_DIRECTORY; "" stays.
 std::string FromUsersDirectory(const std::string& path, const Environment& environment);
+
+// "1024,10" as {1024, 10}; nothing where it is anything but whole numbers with commas between.
+std::optional<std::vector<int64_t>> ParseWholeNumbers(const std::string& text);
 
 }  // namespace launch

@@ -25,10 +25,7 @@ void CheckElements(std::string_view function, const Tensor& x, const Tensor& tar
     throw std::invalid_argument(fmt::format("{}: input {} and target {} differ in shape", function,
                                             x.shape().ToString(), target.shape().ToString()));
   }
-  if (!IsFloating(x.dtype())) {
-    throw std::invalid_argument(
-        fmt::format("{}: expected a floating point input, got {}", function, x.Describe()));
-  }
+  RequireFloating(function, x);
 }
 
 // A loss whose gradient in the target is that in the input with both exchanged, but for

@@ -1,9 +1,5 @@
 #include "ops/autograd/softmax.h"
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <stdexcept>
 #include <utility>
 
 #include "ops/autograd/checks.h"
@@ -15,17 +11,8 @@ namespace {
 
 // `dim` counted from the first. As in PyTorch, a scalar has one dimension.
 int DimensionOf(const char* function, const Tensor& x, int dim) {
-  RequireDefined(function, {x});
-  const int rank = std::max(1, x.shape().rank());
-  if (dim < -rank || dim >= rank) {
-    throw std::invalid_argument(
-        fmt::format("{}: {} has no dimension {}", function, x.Describe(), dim));
-  }
-  if (!IsFloating(x.dtype())) {
-    throw std::invalid_argument(
-        fmt::format("{}: expected a floating point input, got {}", function, x.Describe()));
-  }
-  return dim < 0 ? dim + rank : dim;
+  RequireFloating(function, x);
+  return RequireDim(function, x.shape().rank() == 0 ? Shape{1} : x.shape(), dim);
 }
 
 Tensor SoftmaxAlong(const char* function, kernels::SoftmaxKind kind, const Tensor& x, int dim) {

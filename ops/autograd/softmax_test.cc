@@ -43,7 +43,7 @@ TEST(SoftmaxTest, RefusesDimensionsThatAreNotThere) {
         Softmax(Tensor::Zeros({2, 3}), 2);
       },
       ThrowsMessage<std::invalid_argument>(
-          AllOf(HasSubstr("Softmax: float32[2, 3]"), HasSubstr("dimension 2"))));
+          AllOf(HasSubstr("Softmax: [2, 3]"), HasSubstr("dimension 2"))));
   EXPECT_THROW(LogSoftmax(Tensor::Zeros({2, 3}), -3), std::invalid_argument);
   EXPECT_THROW(Softmax(Tensor::Zeros({2}, {DType::kInt64})), std::invalid_argument);
   EXPECT_THROW(Softmax(Tensor()), std::invalid_argument);

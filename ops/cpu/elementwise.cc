@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 #include <stdexcept>
 
 #include "ops/cpu/broadcast.h"
@@ -166,21 +165,6 @@ void Clamp(double low, double high, const Tensor& x, const Tensor& out) {
   ParallelFor(out.num_elements(), kChunk, [&](int64_t begin, int64_t end) {
     kernel(x.raw_data() + begin * size, low, high, out.raw_data() + begin * size, end - begin);
   });
-}
-
-void BroadcastRow(const Tensor& bias, const Tensor& out) {
-  // A block of rows that grows to a page, so that short rows don't cost a call each.
-  constexpr int64_t kBlockBytes = 4096;
-  const int64_t total = out.num_bytes();
-  if (total == 0) return;
-  int64_t block = bias.num_bytes();
-  std::memcpy(out.raw_data(), bias.raw_data(), block);
-  for (int64_t filled = block; filled < total;) {
-    const int64_t count = std::min(block, total - filled);
-    std::memcpy(out.raw_data() + filled, out.raw_data(), count);
-    filled += count;
-    if (block < kBlockBytes) block = filled;
-  }
 }
 
 }  // namespace ops::cpu

@@ -37,7 +37,4 @@ void AddScalar(double value, const Tensor& x, const Tensor& out);
 // out = x, but `low` where it is less and `high` where it is more; NaN stays NaN.
 void Clamp(double low, double high, const Tensor& x, const Tensor& out);
 
-// Every row of out[rows, n] = bias[n], of any dtype.
-void BroadcastRow(const Tensor& bias, const Tensor& out);
-
 }  // namespace ops::cpu

@@ -237,19 +237,6 @@ TEST(UnaryTest, IntegersAreRefused) {
   EXPECT_THROW(AddScalar(2, x, x), std::invalid_argument);
 }
 
-TEST(BroadcastRowTest, EveryRowIsTheBias) {
-  for (const int64_t rows : {0, 1, 3, 10, 257}) {
-    for (const int64_t n : {0, 1, 2, 17, 1024, 3000}) {
-      const Tensor bias = RandomTensor({n}, DType::kFloat32, 1);
-      const Tensor out = Misaligned({rows, n}, DType::kFloat32);
-      BroadcastRow(bias, out);
-      for (int64_t i = 0; i < rows; ++i) {
-        ASSERT_EQ(BytesOf(out.Slice(i, i + 1)), BytesOf(bias)) << rows << " rows of " << n;
-      }
-    }
-  }
-}
-
 TEST(ElementwiseTest, ThreadsDoNotChangeBits) {
   const Tensor a = RandomTensor({300, 517}, DType::kFloat32, 1);
   const Tensor row = RandomTensor({517}, DType::kFloat32, 2);

@@ -223,12 +223,6 @@ void ReluInPlaceBackward(benchmark::State& state) {
   ReportBytes(state, 3 * y.num_bytes());
 }
 
-void BiasRows(benchmark::State& state) {
-  const Tensor bias = Random({state.range(1)}), out = Random(ShapeOf(state));
-  for (auto _ : state) BroadcastRow(bias, out);
-  ReportBytes(state, out.num_bytes());
-}
-
 void SumAll(benchmark::State& state) {
   const Tensor x = Random(ShapeOf(state)), out = Tensor::Scalar(0);
   for (auto _ : state) SumTo(x, out);
@@ -290,7 +284,6 @@ BENCHMARK(AddBFloat16)->Apply(Layers);
 BENCHMARK(AddFloat16)->Apply(Layers);
 BENCHMARK(ReluForward)->Apply(Layers);
 BENCHMARK(ReluInPlaceBackward)->Apply(Layers);
-BENCHMARK(BiasRows)->Apply(Layers);
 BENCHMARK(SumAll)->Apply(Layers);
 BENCHMARK(SumRows)->Apply(Layers);
 BENCHMARK(SumColumns)->Apply(Layers);
