@@ -12,7 +12,7 @@
 #include "ddp/collectives/operation.h"
 #include "ddp/collectives/trouble.h"
 #include "ddp/duration.h"
-#include "ops/tensor/device.h"
+#include "ops/tensor/tensor.h"
 
 namespace ddp {
 
