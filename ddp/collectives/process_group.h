@@ -167,6 +167,9 @@ struct ProcessGroupOptions {
   // The network interface that peers connect to, such as "eth0"; "": the one that leads to the
   // store, which is the loopback interface when the store is on this host.
   std::string interface = "";
+  // Ranks that give the same name share memory, others never do; "": those of one machine, in the
+  // same namespaces.
+  std::string host = "";
   // For messages and flight records.
   std::string name = "world";
   // Where a rank writes its flight record when the group fails; "": nowhere.
