@@ -15,6 +15,29 @@
 
 namespace ddp {
 
+std::string TestSetting::Name() const {
+  const std::string name = fmt::format("{}{}", backend, num_ranks);
+  return num_hosts == 1 ? name : fmt::format("{}on{}hosts", name, num_hosts);
+}
+
+std::vector<TestSetting> AllSettings(const std::vector<int>& nums_ranks) {
+  std::vector<TestSetting> settings;
+  for (const int num_ranks : nums_ranks) {
+    for (const char* const backend : {"shm", "gloo"}) settings.push_back({backend, num_ranks});
+    for (const int num_hosts : {1, 2, 3}) {
+      if (num_hosts <= num_ranks) settings.push_back({"auto", num_ranks, num_hosts});
+    }
+  }
+  return settings;
+}
+
+std::unique_ptr<ProcessGroup> TestRank::Join(const TestSetting& setting,
+                                             ProcessGroupOptions options) {
+  options.backend = setting.backend;
+  options.host = fmt::format("host{}", setting.HostOf(rank_));
+  return Join(options);
+}
+
 std::unique_ptr<ProcessGroup> TestRank::Join(ProcessGroupOptions options) {
   Note("joining");
   options.rank = rank_;
