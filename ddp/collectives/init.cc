@@ -9,6 +9,7 @@
 #include "ddp/collectives/gloo/gloo_backend.h"
 #include "ddp/collectives/local_backend.h"
 #include "ddp/collectives/meeting.h"
+#include "ddp/collectives/mpi/mpi_backend.h"
 #include "ddp/collectives/process_group.h"
 #include "ddp/collectives/shm/shm_backend.h"
 
