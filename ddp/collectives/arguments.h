@@ -3,21 +3,16 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 
-#include "ddp/collectives/process_group.h"
+#include "ddp/collectives/operation.h"
 
 namespace ddp {
 
 // "float32[1024]", with the device where it isn't the CPU.
 std::string Describe(const Buffer& buffer);
 
-// The buffer has memory for its elements, and it is in the memory of CPUs.
-void CheckCpuBuffer(std::string_view operation, const Buffer& buffer);
-
-// `output` has the dtype and `size` times the elements of `input`.
-void CheckAllGatherBuffers(const Buffer& input, const Buffer& output, int size);
-
-void CheckRoot(std::string_view operation, int root, int size);
+// Everything that this rank alone can know to be wrong with an operation: memory, devices, dtypes,
+// sizes of blocks, roots, reductions.
+void CheckArguments(const Operation& operation, int rank, int size);
 
 }  // namespace ddp

@@ -4,40 +4,42 @@
 #include <iterator>
 #include <stdexcept>
 
-#include "ddp/collectives/gloo/gloo_group.h"
-#include "ddp/collectives/local_group.h"
+#include "ddp/collectives/backend_group.h"
+#include "ddp/collectives/gloo/gloo_backend.h"
+#include "ddp/collectives/local_backend.h"
+#include "ddp/collectives/meeting.h"
 #include "ddp/collectives/process_group.h"
 
 namespace ddp {
 namespace {
 
-using MakeGroup = std::unique_ptr<ProcessGroup> (*)(const ProcessGroupOptions& options);
+using MakeBackend = std::unique_ptr<Backend> (*)(const Meeting& meeting);
 
-struct Backend {
+struct Entry {
   std::string_view name;
   ops::Device::Kind device;  // whose memory it reaches
-  MakeGroup make;            // null: not in this version
+  MakeBackend make;          // null: not in this version
 };
 
 constexpr ops::Device::Kind kCpu = ops::Device::Kind::kCpu;
 constexpr ops::Device::Kind kCuda = ops::Device::Kind::kCuda;
 
-constexpr Backend kBackends[] = {
-    {"gloo", kCpu, MakeGlooGroup}, {"mpi", kCpu, nullptr},  {"shm", kCpu, nullptr},
-    {"nccl", kCuda, nullptr},      {"auto", kCpu, nullptr},
+constexpr Entry kBackends[] = {
+    {"auto", kCpu, MakeAutoBackend}, {"shm", kCpu, MakeShmBackend}, {"gloo", kCpu, MakeGlooBackend},
+    {"mpi", kCpu, MakeMpiBackend},   {"nccl", kCuda, nullptr},
 };
 
 std::string ListNames() {
   std::string names;
-  for (const Backend& backend : kBackends) {
+  for (const Entry& backend : kBackends) {
     names += fmt::format("{}'{}'", names.empty() ? "" : ", ", backend.name);
   }
   return names;
 }
 
 // Returns the backend asked for, or says what would work in its place.
-const Backend& FindBackend(const ProcessGroupOptions& options) {
-  const auto found = std::ranges::find(kBackends, options.backend, &Backend::name);
+const Entry& FindBackend(const ProcessGroupOptions& options) {
+  const auto found = std::ranges::find(kBackends, options.backend, &Entry::name);
   if (found == std::end(kBackends)) {
     throw std::invalid_argument(
         fmt::format("unknown backend '{}'; known are {}", options.backend, ListNames()));
@@ -61,7 +63,7 @@ const Backend& FindBackend(const ProcessGroupOptions& options) {
 }  // namespace
 
 std::unique_ptr<ProcessGroup> InitProcessGroup(const ProcessGroupOptions& options) {
-  const Backend& backend = FindBackend(options);
+  const Entry& backend = FindBackend(options);
   if (options.world_size < 1) {
     throw std::invalid_argument(
         fmt::format("a group needs at least one rank, got world_size {}", options.world_size));
@@ -71,12 +73,27 @@ std::unique_ptr<ProcessGroup> InitProcessGroup(const ProcessGroupOptions& option
                                             options.rank, options.world_size,
                                             options.world_size - 1));
   }
-  if (options.world_size == 1) return std::make_unique<LocalGroup>(backend.name);
-  if (options.store == nullptr) {
+  if (options.world_size > 1 && options.store == nullptr) {
     throw std::invalid_argument(fmt::format(
         "{} ranks need a store to meet, such as a TcpStore; got none", options.world_size));
   }
-  return backend.make(options);
+  Meeting meeting;
+  std::unique_ptr<Backend> connected;
+  const std::string context = fmt::format("rank {}: joining the group failed", options.rank);
+  try {
+    meeting = MeetMembers(options);
+    connected = options.world_size == 1 ? MakeLocalBackend() : backend.make(meeting);
+  } catch (const TimeoutError& error) {
+    throw TimeoutError(fmt::format("{}: {}", context, error.what()));
+  } catch (const MismatchError& error) {
+    throw MismatchError(fmt::format("{}: {}", context, error.what()));
+  } catch (const PeerLostError& error) {
+    throw PeerLostError(fmt::format("{}: {}", context, error.what()), error.peer());
+  } catch (const CollectiveError& error) {
+    throw CollectiveError(fmt::format("{}: {}", context, error.what()));
+  }
+  return std::make_unique<BackendGroup>(std::move(meeting), backend.name, std::move(connected),
+                                        InitProcessGroup);
 }
 
 }  // namespace ddp

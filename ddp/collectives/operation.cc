@@ -26,7 +26,8 @@ bool Reduces(OperationKind kind) {
 
 bool HasRoot(OperationKind kind) {
   return kind == OperationKind::kReduce || kind == OperationKind::kBroadcast ||
-         kind == OperationKind::kGather || kind == OperationKind::kScatter;
+         kind == OperationKind::kGather || kind == OperationKind::kScatter ||
+         kind == OperationKind::kSend || kind == OperationKind::kReceive;
 }
 
 bool HasData(OperationKind kind) {
@@ -62,7 +63,7 @@ std::string_view Name(ReduceOp op) {
 std::string_view Name(OperationKind kind) {
   switch (kind) {
     case OperationKind::kJoin:
-      return "join";
+      return "joining the group";
     case OperationKind::kBarrier:
       return "barrier";
     case OperationKind::kAllReduce:
@@ -136,14 +137,15 @@ Call CallOf(const Operation& operation, int64_t sequence_number) {
 
 std::string Describe(const Call& call) {
   if (call.magic != Call().magic) return "something that another version calls";
+  if (call.kind == OperationKind::kJoin) return std::string(Name(call.kind));
   std::string text = fmt::format("{} #{}", Name(call.kind), call.sequence_number);
   if (!HasData(call.kind)) return text;
   text += fmt::format(" ({}[{}]", Name(call.dtype), call.num_elements);
   if (call.counts_hash != 0) text += ", uneven";
   if (Reduces(call.kind)) text += fmt::format(", {}", Name(call.reduce_op));
   if (HasRoot(call.kind)) {
-    const bool from =
-        call.kind == OperationKind::kBroadcast || call.kind == OperationKind::kScatter;
+    const bool from = call.kind == OperationKind::kBroadcast ||
+                      call.kind == OperationKind::kScatter || call.kind == OperationKind::kReceive;
     text += fmt::format(", {} rank {}", from ? "from" : "to", call.root);
   }
   return text + ")";

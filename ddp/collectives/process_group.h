@@ -113,19 +113,19 @@ class ProcessGroup {
   // Returns once every rank has called it.
   WorkPtr Barrier(Timeout timeout = {});
   // The same over the store, at its price: on failure every rank learns which ranks are missing.
-  void MonitoredBarrier(Timeout timeout = {});
+  virtual void MonitoredBarrier(Timeout timeout = {}) = 0;
 
   // Every rank's blob, by rank; lengths may differ. For small things such as shapes and names.
-  virtual std::vector<std::string> ExchangeBlobs(const std::string& mine) = 0;
+  std::vector<std::string> ExchangeBlobs(const std::string& mine);
 
   // What `issue` issues to this group becomes one Work, handed over at once: for many small
   // buffers, and for sends and receives that run at the same time. The Works that the calls inside
   // return are that same Work, which `issue` must not wait for.
-  WorkPtr Coalesce(const std::function<void()>& issue);
+  virtual WorkPtr Coalesce(const std::function<void()>& issue) = 0;
 
   // The ranks that give the same `color` form a new group, ordered by `key`, then by rank; a
   // negative color: none (null). Every rank of this group calls it.
-  std::unique_ptr<ProcessGroup> Split(int color, int key = 0);
+  virtual std::unique_ptr<ProcessGroup> Split(int color, int key = 0) = 0;
   // A group of these ranks of this group, in this order; null for the others. Every rank of this
   // group calls it, with the same ranks.
   std::unique_ptr<ProcessGroup> NewGroup(const std::vector<int>& ranks);
@@ -140,6 +140,16 @@ class ProcessGroup {
 
   // The last operations of this rank, as JSON (flight_recorder.h). Safe from any thread.
   virtual std::string FlightRecord() const = 0;
+
+ protected:
+  ProcessGroup(int rank, int size) : rank_(rank), size_(size) {}
+
+  // Takes an operation whose arguments are right.
+  virtual WorkPtr Issue(Operation operation, Timeout timeout) = 0;
+
+ private:
+  const int rank_;
+  const int size_;
 };
 
 struct ProcessGroupOptions {
@@ -157,6 +167,11 @@ struct ProcessGroupOptions {
   // The network interface that peers connect to, such as "eth0"; "": the one that leads to the
   // store, which is the loopback interface when the store is on this host.
   std::string interface = "";
+  // Ranks that give the same name share memory, others never do; "": those of one machine, in the
+  // same namespaces.
+  std::string host = "";
+  // For messages and flight records.
+  std::string name = "world";
   // Where a rank writes its flight record when the group fails; "": nowhere.
   std::string flight_record_dir = "";
 };

@@ -1,0 +1,337 @@
+#include "ddp/collectives/backend_group.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <sstream>
+#include <stdexcept>
+#include <utility>
+
+#include "ddp/collectives/arguments.h"
+#include "ddp/collectives/reduce.h"
+#include "ddp/store/prefix_store.h"
+
+namespace ddp {
+namespace {
+
+// A rank that has found out more than the others tells them; how long it may take to be heard.
+constexpr Duration kVerdictTime = std::chrono::milliseconds(300);
+
+bool IsPeerToPeer(const Operation& operation) {
+  return operation.kind == OperationKind::kSend || operation.kind == OperationKind::kReceive;
+}
+
+// Multiplies what this rank gives by its factor; the operation that is left is a sum. `scratch`
+// holds the products where the output has no place for them.
+Operation Premultiply(Operation operation, std::vector<std::byte>& scratch) {
+  Buffer products = operation.input;
+  if (operation.kind == OperationKind::kAllReduce) {
+    products.data = operation.output.data;
+  } else {
+    scratch.resize(products.num_bytes());
+    products.data = scratch.data();
+  }
+  Multiply(products.dtype, operation.reduction.factor, operation.input.data, products.data,
+           products.num_elements);
+  operation.input = products;
+  return operation;
+}
+
+}  // namespace
+
+class BackendGroup::Task : public WorkQueue::Item {
+ public:
+  Task(BackendGroup* group, Part part) : group_(group), part_(std::move(part)) {}
+
+ private:
+  bool Post() override { return group_->Post(part_); }
+  void Execute() override { group_->Run({&part_, 1}); }
+
+  BackendGroup* const group_;
+  Part part_;
+};
+
+class BackendGroup::CoalescedTask : public WorkQueue::Item {
+ public:
+  explicit CoalescedTask(BackendGroup* group) : group_(group) {}
+  void Add(Part part) { parts_.push_back(std::move(part)); }
+
+ private:
+  void Execute() override { group_->Run(parts_); }
+
+  BackendGroup* const group_;
+  std::vector<Part> parts_;
+};
+
+BackendGroup::BackendGroup(Meeting meeting, std::string_view backend_name,
+                           std::unique_ptr<Backend> backend, MakeGroup make_group)
+    : ProcessGroup(meeting.rank(), meeting.size()),
+      meeting_(std::move(meeting)),
+      backend_name_(backend_name),
+      backend_(std::move(backend)),
+      make_group_(make_group),
+      recorder_({.group = meeting_.options.name,
+                 .backend = backend_name_,
+                 .rank = rank(),
+                 .size = size(),
+                 .host = meeting_.members[rank()].host}),
+      num_sent_(size(), 0),
+      num_received_(size(), 0) {
+  Issue({.kind = OperationKind::kJoin}, TimeLeft(meeting_.deadline))->Wait();
+}
+
+BackendGroup::~BackendGroup() {
+  if (std::uncaught_exceptions() > exceptions_at_start_) Abort("an exception ended it");
+  queue_.reset();
+  // Whoever still wants something of this rank learns that it left. Connections end gently then:
+  // what was sent still arrives.
+  if (!failed_ && meeting_.store != nullptr) {
+    AgreeOnFailure(*meeting_.store, {Failure::Kind::kLeft, rank()});
+  }
+}
+
+ProcessGroup::WorkPtr BackendGroup::Issue(Operation operation, Timeout timeout) {
+  CheckArguments(operation, rank(), size());
+  Part part;
+  part.call = CallOf(operation, NextNumber(operation));
+  part.timeout = ClampTimeout(timeout.value_or(meeting_.options.timeout));
+  part.record = recorder_.Begin(part.call, CommonBuffer(operation).num_bytes(), Clock::now(),
+                                IsPeerToPeer(operation) ? operation.root : FlightRecorder::kNoPeer);
+  part.operation = std::move(operation);
+  if (coalesced_ != nullptr) {
+    coalesced_->Add(std::move(part));
+    return coalesced_;
+  }
+  auto task = std::make_shared<Task>(this, std::move(part));
+  queue_->Push(task);
+  return task;
+}
+
+// Collectives are counted together, messages between two ranks for each direction.
+int64_t BackendGroup::NextNumber(const Operation& operation) {
+  if (operation.kind == OperationKind::kJoin) return 0;
+  if (operation.kind == OperationKind::kSend) return ++num_sent_[operation.root];
+  if (operation.kind == OperationKind::kReceive) return ++num_received_[operation.root];
+  return ++sequence_number_;
+}
+
+ProcessGroup::WorkPtr BackendGroup::Coalesce(const std::function<void()>& issue) {
+  if (coalesced_ != nullptr) throw std::logic_error("a Coalesce inside another");
+  coalesced_ = std::make_shared<CoalescedTask>(this);
+  std::exception_ptr error;
+  try {
+    issue();
+  } catch (...) {
+    error = std::current_exception();  // what was issued before it still runs
+  }
+  const std::shared_ptr<CoalescedTask> task = std::exchange(coalesced_, nullptr);
+  queue_->Push(task);
+  if (error) std::rethrow_exception(error);
+  return task;
+}
+
+bool BackendGroup::Post(const Part& part) {
+  if (failed_ || IsPeerToPeer(part.operation)) return false;
+  if (part.operation.reduction.op == ReduceOp::kPremultipliedSum) return false;
+  return backend_->Post(part.operation, part.call);
+}
+
+void BackendGroup::Run(std::span<Part> parts) {
+  while (!parts.empty()) {
+    const auto start = Clock::now();
+    const auto other = std::ranges::find_if_not(
+        parts, [](const Part& part) { return IsPeerToPeer(part.operation); });
+    const std::span<Part> together = parts.first(std::max<size_t>(other - parts.begin(), 1));
+    for (const Part& part : together) recorder_.Started(part.record, start);
+    try {
+      RunTogether(together, start);
+    } catch (const std::exception& error) {
+      for (const Part& part : parts) recorder_.Ended(part.record, Clock::now(), error.what());
+      WriteFlightRecord();
+      throw;
+    }
+    const auto end = Clock::now();
+    for (const Part& part : together) recorder_.Ended(part.record, end);
+    parts = parts.subspan(together.size());
+  }
+}
+
+void BackendGroup::RunTogether(std::span<Part> parts, Clock::time_point start) {
+  const Part& first = parts.front();
+  if (failed_) {
+    ThrowFailure(
+        fmt::format("{} can't run, the group failed in {}", Describe(first.call), WhereItFailed()));
+  }
+  try {
+    return RunOnBackend(parts, start + first.timeout);
+  } catch (const PeerTrouble& trouble) {
+    Fail(Diagnose(trouble, first.timeout), Describe(first.call));
+  } catch (const Disagreement& disagreement) {
+    Fail({Failure::Kind::kMismatch, disagreement.peer(), disagreement.what()},
+         Describe(first.call));
+  } catch (const std::exception& error) {
+    // Among them the end of a wait after Abort; then the reason is there already.
+    Fail({Failure::Kind::kAborted, rank(), error.what()}, Describe(first.call));
+  }
+  ThrowFailure(
+      fmt::format("{} failed after {}", Describe(first.call), FormatSeconds(Clock::now() - start)));
+}
+
+void BackendGroup::RunOnBackend(std::span<Part> parts, Deadline deadline) {
+  const Part& first = parts.front();
+  if (IsPeerToPeer(first.operation)) {
+    std::vector<Operation> operations;
+    for (const Part& part : parts) operations.push_back(part.operation);
+    return backend_->Exchange(operations, deadline);
+  }
+  if (first.operation.reduction.op == ReduceOp::kPremultipliedSum) {
+    std::vector<std::byte> scratch;
+    return backend_->Run(Premultiply(first.operation, scratch), first.call, deadline);
+  }
+  backend_->Run(first.operation, first.call, deadline);
+}
+
+void BackendGroup::ThrowFailure(const std::string& context) const {
+  FirstFailure()->Throw(fmt::format("rank {}: {}", rank(), context), rank());
+}
+
+Failure BackendGroup::Diagnose(const PeerTrouble& trouble, Duration timeout) const {
+  if (trouble.kind() == PeerTrouble::kLost) {
+    return {Failure::Kind::kPeerLost, trouble.ranks().front(),
+            trouble.reason().empty() ? "connection closed" : trouble.reason()};
+  }
+  return {Failure::Kind::kTimeout, rank(),
+          fmt::format("rank {} waited {} for {}", rank(), FormatSeconds(timeout),
+                      FormatRanks(trouble.ranks()))};
+}
+
+std::optional<Failure> BackendGroup::FirstFailure() const {
+  std::lock_guard lock(mutex_);
+  return failure_;
+}
+
+std::string BackendGroup::WhereItFailed() const {
+  std::lock_guard lock(mutex_);
+  return failed_in_;
+}
+
+// It is in the store before the connections close, so peers that see them close find it there.
+void BackendGroup::Fail(Failure failure, const std::string& where) {
+  std::lock_guard failing(failing_mutex_);
+  if (failed_) return;
+  const Failure first =
+      meeting_.store == nullptr ? failure : AgreeOnFailure(*meeting_.store, failure);
+  // Only a lost connection is in need of an explanation, and not that the peer lost it too.
+  const bool lost_me = first.kind == Failure::Kind::kPeerLost && first.rank == rank();
+  const bool explains = failure.kind == Failure::Kind::kPeerLost && !lost_me;
+  {
+    std::lock_guard lock(mutex_);
+    failure_ = explains ? first : failure;
+    failed_in_ = where;
+    recorder_.Failed(failure_->Describe());
+  }
+  failed_ = true;
+  backend_->Stop();
+  backend_->Close();
+}
+
+void BackendGroup::Abort(const std::string& reason) {
+  Fail({Failure::Kind::kAborted, rank(), reason}, "an abort");
+}
+
+std::string BackendGroup::FlightRecord() const { return recorder_.ToJson(); }
+
+void BackendGroup::WriteFlightRecord() noexcept {
+  const std::string& directory = meeting_.options.flight_record_dir;
+  if (directory.empty()) return;
+  try {
+    recorder_.WriteTo(directory);
+  } catch (const std::exception& error) {
+    // The failure that is being told matters more.
+    fmt::print(stderr, "rank {}: no flight record: {}\n", rank(), error.what());
+  }
+}
+
+ops::Memory BackendGroup::Allocate(int64_t num_bytes, const ops::Device& device) {
+  return device.is_cpu() ? backend_->Allocate(num_bytes) : ops::AllocateMemory(num_bytes, device);
+}
+
+// Rank 0 waits for all and tells everybody the verdict: each rank makes a constant number of store
+// operations.
+void BackendGroup::MonitoredBarrier(Timeout timeout) {
+  const int64_t number = ++num_monitored_barriers_;
+  if (size() == 1) return;
+  const std::string context = fmt::format("monitored_barrier #{}", number);
+  if (failed_) {
+    ThrowFailure(fmt::format("{} can't run, the group failed in {}", context, WhereItFailed()));
+  }
+  const Duration limit = ClampTimeout(timeout.value_or(meeting_.options.timeout));
+  const std::vector<int> missing = MeetInStore(fmt::format("monitored_barrier/{}", number), limit);
+  if (missing.empty()) return;
+  Fail({Failure::Kind::kTimeout, rank(),
+        fmt::format("{} didn't come within {}", FormatRanks(missing), FormatSeconds(limit))},
+       context);
+  ThrowFailure(fmt::format("{} failed", context));
+}
+
+// Returns the ranks that didn't come.
+std::vector<int> BackendGroup::MeetInStore(const std::string& key, Duration limit) {
+  constexpr char kAllCame[] = "all";
+  Store& store = *meeting_.store;
+  const Deadline deadline = DeadlineAfter(limit);
+  const std::string verdict_key = key + "/verdict";
+  const auto key_of = [&](int rank) { return fmt::format("{}/{}", key, rank); };
+  std::vector<int> missing;
+  if (rank() != 0) {
+    store.Set(key_of(rank()), "here", limit);
+    std::string verdict;
+    try {
+      verdict = store.Get(verdict_key, limit + std::min(limit / 20, kVerdictTime));
+    } catch (const TimeoutError&) {
+      return {0};
+    }
+    if (verdict == kAllCame) return {};
+    std::istringstream ranks(verdict);
+    for (int rank = 0; ranks >> rank;) missing.push_back(rank);
+    return missing;
+  }
+  for (int peer = 1; peer < size(); ++peer) {
+    try {
+      store.Get(key_of(peer), TimeLeft(deadline));
+    } catch (const TimeoutError&) {
+      missing.push_back(peer);
+    }
+  }
+  store.Set(verdict_key, missing.empty() ? kAllCame : fmt::format("{}", fmt::join(missing, " ")),
+            kVerdictTime);
+  return missing;
+}
+
+std::unique_ptr<ProcessGroup> BackendGroup::Split(int color, int key) {
+  const int64_t number = ++num_splits_;
+  const int32_t mine[] = {color, key};
+  std::vector<int32_t> all(2 * size());
+  // Only read, as the input of an operation is.
+  AllGather({const_cast<int32_t*>(mine), 2, ops::DType::kInt32},
+            {all.data(), 2 * size(), ops::DType::kInt32})
+      ->Wait();
+  if (color < 0) return nullptr;
+  std::vector<int> members;
+  for (int rank = 0; rank < size(); ++rank) {
+    if (all[2 * rank] == color) members.push_back(rank);
+  }
+  std::ranges::stable_sort(members, {}, [&](int rank) { return all[2 * rank + 1]; });
+
+  ProcessGroupOptions options = meeting_.options;
+  options.name = fmt::format("{}/{}.{}", options.name, number, color);
+  options.rank = static_cast<int>(std::ranges::find(members, rank()) - members.begin());
+  options.world_size = static_cast<int>(members.size());
+  if (meeting_.store != nullptr) {
+    options.store =
+        std::make_shared<PrefixStore>(fmt::format("split/{}.{}/", number, color), meeting_.store);
+  }
+  return make_group_(options);
+}
+
+}  // namespace ddp
