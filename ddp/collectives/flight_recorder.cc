@@ -10,13 +10,12 @@
 #include <utility>
 
 #include "ddp/atomic_file.h"
+#include "ddp/collectives/flight_record.h"
 
 namespace ddp {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-constexpr char kFormat[] = "ddp flight record 1";
 
 }  // namespace
 
@@ -153,7 +152,7 @@ std::string FlightRecorder::ToJson() const {
     if (const auto recorded = Read(id)) operations.push_back(recorded->ToJson());
   }
   const std::lock_guard lock(errors_mutex_);
-  const Json json = {{"format", kFormat},
+  const Json json = {{"format", kFlightRecordFormat},
                      {"group", identity_.group},
                      {"backend", identity_.backend},
                      {"rank", identity_.rank},
