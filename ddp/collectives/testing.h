@@ -1,4 +1,4 @@
-// Ranks as threads, for tests.
+// Ranks as threads, for tests; under mpirun the ranks are its processes.
 //
 //   RunRanks(2, [](TestRank& rank) {
 //     auto group = rank.Join();
@@ -14,10 +14,25 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "ddp/collectives/process_group.h"
 
 namespace ddp {
+
+// A backend, and how the ranks are spread over hosts: consecutive ones share one.
+struct TestSetting {
+  std::string backend = "auto";
+  int num_ranks = 2;
+  int num_hosts = 1;
+
+  int HostOf(int rank) const { return rank * num_hosts / num_ranks; }
+  std::string Name() const;
+};
+
+// For INSTANTIATE_TEST_SUITE_P: every backend that ranks as threads can use, with these numbers of
+// ranks, and `auto` over several hosts. Under mpirun: its ranks with backend `mpi`.
+std::vector<TestSetting> AllSettings(const std::vector<int>& nums_ranks);
 
 class TestRank {
  public:
@@ -32,6 +47,8 @@ class TestRank {
   // This rank's end of a group of all ranks. `options` may set everything but rank and size; the
   // store is store() unless it is set.
   std::unique_ptr<ProcessGroup> Join(ProcessGroupOptions options = {});
+  // The same with the setting's backend and hosts.
+  std::unique_ptr<ProcessGroup> Join(const TestSetting& setting, ProcessGroupOptions options = {});
 
   // What the watchdog prints.
   void Note(const std::string& state);
@@ -45,7 +62,11 @@ class TestRank {
   std::string note_ = "started";
 };
 
+// Whether mpirun started this process as one of the ranks.
+bool RanksAreProcesses();
+
 // Calls body for ranks 0 to size - 1, each on a thread of its own; returns when all have ended.
+// Under mpirun, which has started `size` processes: for this process's rank only.
 void RunRanks(int size, const std::function<void(TestRank&)>& body,
               Duration limit = std::chrono::minutes(2));
 
