@@ -26,7 +26,8 @@ class GlooPeer : public AllReducePeer {
     gloo::transport::tcp::attr loopback;
     loopback.hostname = "127.0.0.1";
     gloo::rendezvous::FileStore store(directory);
-    context_->connectFullMesh(store, gloo::transport::tcp::CreateDevice(loopback));
+    auto device = gloo::transport::tcp::CreateDevice(loopback);
+    context_->connectFullMesh(store, device);
   }
 
   int rank() const override { return context_->rank; }
