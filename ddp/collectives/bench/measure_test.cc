@@ -55,7 +55,7 @@ class IdleGroup : public ProcessGroup {
     return ops::AllocateMemory(num_bytes, device);
   }
   void Abort(const std::string&) override {}
-  std::string FlightRecord() const override { return ""; }
+  std::string WriteFlightRecord(const std::string&) const override { return ""; }
 
  private:
   class Done : public Work {
