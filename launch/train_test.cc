@@ -96,7 +96,7 @@ TEST(Train, LearnsAndSumsUp) {
   EXPECT_EQ(summary["model"], "mlp");
   EXPECT_EQ(summary["parameters"], 784 * 16 + 16 + 16 * 10 + 10);
   EXPECT_EQ(summary["world_size"], 2);
-  EXPECT_EQ(summary["backend"], "gloo");
+  EXPECT_EQ(summary["backend"], "auto");
   EXPECT_EQ(summary["steps"], 157);
   EXPECT_NEAR(summary["loss_first"], std::log(10), 0.3);
   EXPECT_LT(summary["loss_last"], 0.8);
@@ -371,7 +371,7 @@ INSTANTIATE_TEST_SUITE_P(
                 "--batch_size=30000 is larger than the data: digits has 20000 examples, 10000 for "
                 "each of 2 ranks"},
         BadCase{{"--backend=smoke"}, 1, "unknown backend 'smoke'"},
-        BadCase{{"--backend=nccl"}, 1, "'gloo' would work"},
+        BadCase{{"--backend=nccl"}, 1, "'auto' would work"},
         BadCase{{"--data=mnist:/no/such/folder"}, 1, "/no/such/folder"},
         BadCase{{"--summary_json=/no/such/folder/s.json"},
                 1,

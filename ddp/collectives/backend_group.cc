@@ -148,7 +148,7 @@ void BackendGroup::Run(std::span<Part> parts) {
       RunTogether(together, start);
     } catch (const std::exception& error) {
       for (const Part& part : parts) recorder_.Ended(part.record, Clock::now(), error.what());
-      WriteFlightRecord();
+      RecordFailure();
       throw;
     }
     const auto end = Clock::now();
@@ -240,9 +240,12 @@ void BackendGroup::Abort(const std::string& reason) {
   Fail({Failure::Kind::kAborted, rank(), reason}, "an abort");
 }
 
-std::string BackendGroup::FlightRecord() const { return recorder_.ToJson(); }
+std::string BackendGroup::WriteFlightRecord(const std::string& directory) const {
+  return recorder_.WriteTo(directory);
+}
 
-void BackendGroup::WriteFlightRecord() noexcept {
+// Where the options ask for it.
+void BackendGroup::RecordFailure() noexcept {
   const std::string& directory = meeting_.options.flight_record_dir;
   if (directory.empty()) return;
   try {

@@ -40,7 +40,7 @@ class BackendGroup : public ProcessGroup {
   std::unique_ptr<ProcessGroup> Split(int color, int key) override;
   ops::Memory Allocate(int64_t num_bytes, const ops::Device& device) override;
   void Abort(const std::string& reason) override;
-  std::string FlightRecord() const override;
+  std::string WriteFlightRecord(const std::string& directory) const override;
 
  private:
   // An operation on its way.
@@ -69,7 +69,7 @@ class BackendGroup : public ProcessGroup {
   std::string WhereItFailed() const;
   // The first failure stays.
   void Fail(Failure failure, const std::string& where);
-  void WriteFlightRecord() noexcept;
+  void RecordFailure() noexcept;
   std::vector<int> MeetInStore(const std::string& key, Duration limit);
 
   const Meeting meeting_;

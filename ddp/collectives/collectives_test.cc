@@ -506,6 +506,7 @@ TEST_P(CollectivesTest, ExchangeBlobsOfAnyLength) {
 }
 
 TEST_P(CollectivesTest, BarrierWaitsForAll) {
+  if (RanksAreProcesses()) GTEST_SKIP() << "the ranks count in one variable";
   std::atomic<int> arrived = 0;
   Run([&](TestRank&, ProcessGroup& group) {
     for (int round = 1; round <= 50; ++round) {

@@ -4,11 +4,14 @@
 #include <iterator>
 #include <stdexcept>
 
+#include "ddp/collectives/auto/auto_backend.h"
 #include "ddp/collectives/backend_group.h"
 #include "ddp/collectives/gloo/gloo_backend.h"
 #include "ddp/collectives/local_backend.h"
 #include "ddp/collectives/meeting.h"
+#include "ddp/collectives/mpi/mpi_backend.h"
 #include "ddp/collectives/process_group.h"
+#include "ddp/collectives/shm/shm_backend.h"
 
 namespace ddp {
 namespace {
@@ -47,7 +50,7 @@ const Entry& FindBackend(const ProcessGroupOptions& options) {
   if (found->device != options.device.kind) {
     throw std::invalid_argument(
         found->device == kCuda
-            ? fmt::format("backend '{}' needs cuda tensors, these are on {}; 'gloo' would work",
+            ? fmt::format("backend '{}' needs cuda tensors, these are on {}; 'auto' would work",
                           found->name, options.device.ToString())
             : fmt::format("backend '{}' reaches CPU tensors only, these are on {}; with device "
                           "'cpu' it would work",
@@ -55,7 +58,7 @@ const Entry& FindBackend(const ProcessGroupOptions& options) {
   }
   if (found->make == nullptr) {
     throw std::invalid_argument(fmt::format(
-        "backend '{}' isn't in this version yet; 'gloo' with CPU tensors would work", found->name));
+        "backend '{}' isn't in this version yet; 'auto' with CPU tensors would work", found->name));
   }
   return *found;
 }

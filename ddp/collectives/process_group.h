@@ -138,8 +138,10 @@ class ProcessGroup {
   // notice; later operations throw it. Safe from any thread.
   virtual void Abort(const std::string& reason) = 0;
 
-  // The last operations of this rank, as JSON (flight_recorder.h). Safe from any thread.
-  virtual std::string FlightRecord() const = 0;
+  // Writes the last operations of this rank as JSON into a file of `directory`, which must exist,
+  // and returns its path; `bazel run //ddp:desync` reads those of all ranks. Throws
+  // std::system_error. Safe from any thread.
+  virtual std::string WriteFlightRecord(const std::string& directory) const = 0;
 
  protected:
   ProcessGroup(int rank, int size) : rank_(rank), size_(size) {}

@@ -11,7 +11,9 @@
 #include <utility>
 #include <vector>
 
+#include "ddp/store/file_store.h"
 #include "ddp/store/hash_store.h"
+#include "ddp/store/prefix_store.h"
 
 namespace ddp {
 
@@ -20,7 +22,10 @@ std::string TestSetting::Name() const {
   return num_hosts == 1 ? name : fmt::format("{}on{}hosts", name, num_hosts);
 }
 
+bool RanksAreProcesses() { return std::getenv("OMPI_COMM_WORLD_RANK") != nullptr; }
+
 std::vector<TestSetting> AllSettings(const std::vector<int>& nums_ranks) {
+  if (RanksAreProcesses()) return {{"mpi", std::atoi(std::getenv("OMPI_COMM_WORLD_SIZE"))}};
   std::vector<TestSetting> settings;
   for (const int num_ranks : nums_ranks) {
     for (const char* const backend : {"shm", "gloo"}) settings.push_back({backend, num_ranks});
@@ -58,7 +63,33 @@ std::string TestRank::last_note() const {
   return note_;
 }
 
+namespace {
+
+// Runs `body`, whose exceptions are test failures.
+void RunRank(TestRank& rank, const std::function<void(TestRank&)>& body) {
+  try {
+    body(rank);
+    rank.Note("ended");
+  } catch (const std::exception& error) {
+    rank.Note(fmt::format("threw {}", error.what()));
+    ADD_FAILURE() << "rank " << rank.rank() << " threw: " << error.what();
+  }
+}
+
+// The ranks of mpirun meet in a file; each call of RunRanks has keys of its own.
+void RunOwnRank(int size, const std::function<void(TestRank&)>& body) {
+  static int num_calls = 0;
+  const auto file = std::make_shared<FileStore>(std::getenv("DDP_TEST_STORE"),
+                                                FileStoreOptions{.run_id = "test"});
+  TestRank rank(std::atoi(std::getenv("OMPI_COMM_WORLD_RANK")), size,
+                std::make_shared<PrefixStore>(fmt::format("{}/", ++num_calls), file));
+  RunRank(rank, body);
+}
+
+}  // namespace
+
 void RunRanks(int size, const std::function<void(TestRank&)>& body, Duration limit) {
+  if (RanksAreProcesses()) return RunOwnRank(size, body);
   std::mutex mutex;
   std::condition_variable ended;
   int num_running = size;
@@ -69,13 +100,7 @@ void RunRanks(int size, const std::function<void(TestRank&)>& body, Duration lim
   for (int i = 0; i < size; ++i) {
     TestRank& rank = ranks.emplace_back(i, size, store);
     threads.emplace_back([&] {
-      try {
-        body(rank);
-        rank.Note("ended");
-      } catch (const std::exception& error) {
-        rank.Note(fmt::format("threw {}", error.what()));
-        ADD_FAILURE() << "rank " << rank.rank() << " threw: " << error.what();
-      }
+      RunRank(rank, body);
       std::lock_guard lock(mutex);
       --num_running;
       ended.notify_all();

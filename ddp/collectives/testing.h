@@ -1,4 +1,4 @@
-// Ranks as threads, for tests.
+// Ranks as threads, for tests; under mpirun the ranks are its processes.
 //
 //   RunRanks(2, [](TestRank& rank) {
 //     auto group = rank.Join();
@@ -31,7 +31,7 @@ struct TestSetting {
 };
 
 // For INSTANTIATE_TEST_SUITE_P: every backend that ranks as threads can use, with these numbers of
-// ranks, and `auto` over several hosts.
+// ranks, and `auto` over several hosts. Under mpirun: its ranks with backend `mpi`.
 std::vector<TestSetting> AllSettings(const std::vector<int>& nums_ranks);
 
 class TestRank {
@@ -62,7 +62,11 @@ class TestRank {
   std::string note_ = "started";
 };
 
+// Whether mpirun started this process as one of the ranks.
+bool RanksAreProcesses();
+
 // Calls body for ranks 0 to size - 1, each on a thread of its own; returns when all have ended.
+// Under mpirun, which has started `size` processes: for this process's rank only.
 void RunRanks(int size, const std::function<void(TestRank&)>& body,
               Duration limit = std::chrono::minutes(2));
 

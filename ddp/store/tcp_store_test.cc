@@ -9,12 +9,15 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <random>
 #include <system_error>
 #include <thread>
 
+#include "ddp/store/message.h"
 #include "ddp/store/socket.h"
 #include "ddp/store/tcp_store_server.h"
 
@@ -208,6 +211,46 @@ TEST(TcpStoreTest, HalfOpenAndSlowClientsHoldUpNobody) {
   EXPECT_EQ(Connected(server).Add("count", 1), 1);
   slow.Say("ient 1\n");
   EXPECT_EQ(Connected(server).Add("count", 1), 2);
+}
+
+// Requests of every kind with bytes changed, cut off or added, and connections that are dropped at
+// any moment, while an honest client works.
+TEST(TcpStoreTest, MutatedRequestsDisturbNobody) {
+  TcpStoreServer server;
+  std::atomic<bool> over = false;
+  std::thread attacker([&] {
+    std::mt19937 random(29);
+    using Kind = Message::Kind;
+    const Message requests[] = {{Kind::kSet, 0, {"stray/a", std::string(300, 'x')}},
+                                {Kind::kGet, 1'000'000, {"stray/b"}},
+                                {Kind::kAdd, 5, {"stray/c"}},
+                                {Kind::kCompareAndSet, 0, {"stray/d", "", "new"}},
+                                {Kind::kWait, 1'000'000, {"stray/e", "stray/f"}},
+                                {Kind::kCheck, 0, {"stray/g"}},
+                                {Kind::kDelete, 0, {"stray/h"}},
+                                {Kind::kDone, 0, {}}};
+    for (int round = 0; round < 2000; ++round) {
+      std::string bytes = Encode(requests[random() % std::size(requests)]);
+      for (int changes = random() % 4; changes > 0; --changes) {
+        bytes[random() % bytes.size()] = static_cast<char>(random());
+      }
+      if (random() % 4 == 0) bytes.resize(random() % bytes.size());
+      if (random() % 4 == 0) bytes += bytes;
+      Stranger stranger(server);
+      if (random() % 8 != 0) stranger.Say(kClientHello);
+      stranger.Say(bytes);
+    }
+    over = true;
+  });
+  TcpStore store = Connected(server);
+  int64_t count = 0;
+  while (!over) {
+    EXPECT_EQ(store.Add("count", 1), ++count);
+    const std::string value(count % 5000, 'v');
+    store.Set("key", value);
+    EXPECT_EQ(store.Get("key"), value);
+  }
+  attacker.join();
 }
 
 }  // namespace

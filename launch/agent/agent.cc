@@ -16,7 +16,7 @@
 #include "launch/agent/output.h"
 #include "launch/agent/process.h"
 #include "launch/agent/root_cause.h"
-#include "launch/agent/stop_signals.h"
+#include "launch/agent/signal_pipe.h"
 
 namespace launch {
 namespace {
@@ -166,6 +166,10 @@ class Agent {
 
   void HandleSignals() {
     while (std::optional<int> signal = signals_.Take()) {
+      if (*signal == SIGUSR2) {
+        for (RunningRank& rank : ranks_) rank.process.Signal(SIGUSR2);
+        continue;
+      }
       const TimePoint now = Clock::now();
       if (signal_) {
         kill_at_ = drop_output_at_ = now;
@@ -240,7 +244,8 @@ class Agent {
   }
 
   const AgentOptions& options_;
-  StopSignals signals_;
+  // Those that end the job, and the one that asks the ranks for their flight records.
+  SignalPipe signals_{{SIGINT, SIGTERM, SIGHUP, SIGUSR2}};
   Outputs outputs_;
   std::vector<RunningRank> ranks_;
   std::optional<TimePoint> terminate_at_, kill_at_, drop_output_at_;

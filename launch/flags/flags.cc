@@ -46,13 +46,18 @@ ABSL_FLAG(int64_t, seed, 0, "of initial weights, synthetic data and the order of
 
 ABSL_FLAG(int64_t, nproc_per_node, 2,
           "ranks to start on this machine; where RANK is set, this is one already");
-ABSL_FLAG(std::string, backend, "gloo", "what carries data between ranks");
+ABSL_FLAG(
+    std::string, backend, "auto",
+    "what carries data between ranks: auto (shared memory inside a host, gloo between hosts), "
+    "shm, gloo or mpi");
 ABSL_FLAG(std::string, interface, "",
           "network interface that other ranks connect to, as eth0; chosen where not given");
 ABSL_FLAG(std::string, device, "cpu", "where tensors live");
 ABSL_FLAG(int64_t, threads, 1, "threads per rank; results don't depend on it");
 ABSL_FLAG(int64_t, bucket_bytes, 25 << 20, "bytes of gradients that travel together");
 ABSL_FLAG(absl::Duration, timeout, absl::Minutes(10), "longest wait for another rank");
+ABSL_FLAG(std::string, flight_record_dir, "",
+          "folder for what the ranks' collectives did last, when one fails or on SIGUSR2");
 
 ABSL_FLAG(int64_t, log_every, 50, "steps between lines of progress");
 ABSL_FLAG(int64_t, eval_every, 0, "steps between evaluations; 0: only at the end");
@@ -72,7 +77,8 @@ const FlagGroups& Groups() {
         "weight_decay", "clip_norm", "schedule", "warmup_steps", "step_size", "accumulate_steps",
         "seed"}},
       {"Ranks",
-       {"nproc_per_node", "backend", "interface", "device", "threads", "bucket_bytes", "timeout"}},
+       {"nproc_per_node", "backend", "interface", "device", "threads", "bucket_bytes", "timeout",
+        "flight_record_dir"}},
       {"Output", {"log_every", "eval_every", "summary_json", "losses", "save"}},
   };
   return groups;
@@ -130,6 +136,7 @@ TrainOptions OptionsFromFlags(const Environment& environment) {
   options.threads = absl::GetFlag(FLAGS_threads);
   options.bucket_bytes = absl::GetFlag(FLAGS_bucket_bytes);
   options.timeout = absl::ToChronoNanoseconds(absl::GetFlag(FLAGS_timeout));
+  options.flight_record_dir = absl::GetFlag(FLAGS_flight_record_dir);
   options.log_every = absl::GetFlag(FLAGS_log_every);
   options.eval_every = absl::GetFlag(FLAGS_eval_every);
   options.summary_json = FromUsersDirectory(absl::GetFlag(FLAGS_summary_json), environment);

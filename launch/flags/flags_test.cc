@@ -87,6 +87,7 @@ TEST_F(Flags, EveryFlagArrives) {
                                     "--threads=2",
                                     "--bucket_bytes=500",
                                     "--timeout=90s",
+                                    "--flight_record_dir=/records",
                                     "--log_every=11",
                                     "--eval_every=22",
                                     "--summary_json=/s.json",
@@ -119,6 +120,7 @@ TEST_F(Flags, EveryFlagArrives) {
   EXPECT_EQ(train.threads, 2);
   EXPECT_EQ(train.bucket_bytes, 500);
   EXPECT_EQ(train.timeout, std::chrono::seconds(90));
+  EXPECT_EQ(train.flight_record_dir, "/records");
   EXPECT_EQ(train.log_every, 11);
   EXPECT_EQ(train.eval_every, 22);
   EXPECT_EQ(train.summary_json, "/s.json");

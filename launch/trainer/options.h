@@ -39,12 +39,14 @@ struct TrainOptions {
   int64_t seed = 0;
 
   // Where, and how the ranks work together.
-  std::string backend = "gloo";
+  std::string backend = "auto";
   std::string interface;  // of the network, to this rank; "": chosen
   ops::Device device = ops::Device::Cpu();
   int64_t threads = 1;  // of a rank
   int64_t bucket_bytes = 25 << 20;
   ddp::Duration timeout = ddp::kDefaultTimeout;
+  // Where ranks write what their collectives did when one fails; "": nowhere.
+  std::string flight_record_dir;
 
   // What is told. Rank 0 writes the files; "": none.
   int64_t log_every = 50;  // steps

@@ -20,6 +20,7 @@
 #include "launch/text/text.h"
 #include "launch/trainer/agreement.h"
 #include "launch/trainer/evaluation.h"
+#include "launch/trainer/flight_record_signal.h"
 #include "launch/trainer/learner.h"
 #include "launch/trainer/progress.h"
 #include "launch/trainer/resources.h"
@@ -269,7 +270,10 @@ Summary Train(const TrainOptions& options, int rank, int world_size,
                                             .store = store,
                                             .timeout = options.timeout,
                                             .device = options.device,
-                                            .interface = options.interface});
+                                            .interface = options.interface,
+                                            .flight_record_dir = options.flight_record_dir});
+  const FlightRecordSignal on_signal(
+      *group, options.flight_record_dir.empty() ? "." : options.flight_record_dir);
   try {
     CheckAllRanksAgree(*group, options);
     if (rank == 0) {

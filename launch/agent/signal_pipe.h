@@ -1,5 +1,5 @@
-// StopSignals: while one lives, the signals that ask a program to end (Ctrl-C, SIGTERM, a closed
-// terminal) arrive as something to poll, instead of ending the process.
+// SignalPipe: while one lives, some signals arrive as something to poll, instead of ending the
+// process.
 //
 // They come through handlers and a pipe, not through a signalfd: that would need them blocked in
 // every thread, and BLAS has started threads before main. Handlers belong to the process, so one
@@ -15,13 +15,14 @@
 
 namespace launch {
 
-class StopSignals {
+class SignalPipe {
  public:
-  // Throws std::logic_error while another one lives. A SIGHUP that is ignored (nohup) stays so.
-  StopSignals();
-  ~StopSignals();
-  StopSignals(const StopSignals&) = delete;
-  StopSignals& operator=(const StopSignals&) = delete;
+  // Throws std::logic_error while another one lives. A signal that is ignored (as SIGHUP under
+  // nohup) stays so.
+  explicit SignalPipe(const std::vector<int>& signals);
+  ~SignalPipe();
+  SignalPipe(const SignalPipe&) = delete;
+  SignalPipe& operator=(const SignalPipe&) = delete;
 
   // Readable when a signal has arrived.
   int fd() const { return pipe_.read_end.get(); }

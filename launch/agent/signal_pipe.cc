@@ -1,4 +1,4 @@
-#include "launch/agent/stop_signals.h"
+#include "launch/agent/signal_pipe.h"
 
 #include <unistd.h>
 
@@ -22,17 +22,17 @@ void WriteSignalToPipe(int signal) {
 
 }  // namespace
 
-StopSignals::StopSignals() : pipe_(MakePipe()) {
+SignalPipe::SignalPipe(const std::vector<int>& signals) : pipe_(MakePipe()) {
   SetNonBlocking(pipe_.read_end);
   SetNonBlocking(pipe_.write_end);
   int none = -1;
   if (!signal_pipe.compare_exchange_strong(none, pipe_.write_end.get())) {
-    throw std::logic_error("StopSignals: one object may live at a time");
+    throw std::logic_error("SignalPipe: one object may live at a time");
   }
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+  for (const int signal : signals) {
     struct sigaction previous;
     sigaction(signal, nullptr, &previous);
-    if (signal == SIGHUP && previous.sa_handler == SIG_IGN) continue;
+    if (previous.sa_handler == SIG_IGN) continue;
     struct sigaction action = {};
     action.sa_handler = WriteSignalToPipe;
     action.sa_flags = SA_RESTART;
@@ -41,12 +41,12 @@ StopSignals::StopSignals() : pipe_(MakePipe()) {
   }
 }
 
-StopSignals::~StopSignals() {
+SignalPipe::~SignalPipe() {
   for (const auto& [signal, previous] : previous_) sigaction(signal, &previous, nullptr);
   signal_pipe = -1;
 }
 
-std::optional<int> StopSignals::Take() {
+std::optional<int> SignalPipe::Take() {
   unsigned char signal = 0;
   if (read(fd(), &signal, 1) != 1) return std::nullopt;
   return signal;

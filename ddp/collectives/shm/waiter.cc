@@ -1,0 +1,96 @@
+#include "ddp/collectives/shm/waiter.h"
+
+#include <immintrin.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <optional>
+#include <string>
+
+namespace ddp::shm {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr int kSpins = 500;  // some 10 to 20 us
+constexpr Duration kYielding = 200us;
+constexpr Duration kSleep = 50ms;  // longest, between two looks at the peers
+
+int NumProcessors() {
+  cpu_set_t processors;
+  if (sched_getaffinity(0, sizeof(processors), &processors) != 0) return 1;
+  return CPU_COUNT(&processors);
+}
+
+}  // namespace
+
+Waiter::Waiter(Segment& segment)
+    : segment_(segment), may_spin_(segment.size() <= NumProcessors()) {}
+
+void Waiter::Await(Counter& counter, const std::function<bool()>& has_come,
+                   const std::function<std::vector<int>()>& missing, Deadline deadline) {
+  if (ComesSoon(has_come)) return;
+  sleeps_on_ = &counter;
+  Deadline next_look = Clock::now() + kSleep;
+  while (true) {
+    const uint32_t seen = counter.value();
+    if (has_come()) break;
+    CheckStopped();
+    const Deadline now = Clock::now();
+    if (now >= deadline) {
+      const std::vector<int> late = missing();
+      if (!late.empty()) throw PeerTrouble(PeerTrouble::kTimedOut, late);
+    }
+    ThrowIfLost(missing, &Waiter::DescribeLeave);
+    if (now >= next_look) {
+      ThrowIfLost(missing, &Waiter::DescribeDeath);
+      next_look = now + kSleep;
+    }
+    counter.Sleep(seen, std::clamp<Duration>(deadline - now, 0ns, kSleep));
+  }
+  sleeps_on_ = nullptr;
+}
+
+// Without a system call at first, without a sleep at all.
+bool Waiter::ComesSoon(const std::function<bool()>& has_come) const {
+  for (int i = 0; may_spin_ && i < kSpins; ++i) {
+    if (has_come()) return true;
+    _mm_pause();
+  }
+  const Deadline end = Clock::now() + kYielding;
+  do {
+    if (has_come()) return true;
+    sched_yield();
+  } while (Clock::now() < end);
+  return false;
+}
+
+void Waiter::ThrowIfLost(const std::function<std::vector<int>()>& missing,
+                         LossOf describe_loss) const {
+  for (const int rank : missing()) {
+    const std::optional<std::string> loss = (this->*describe_loss)(rank);
+    if (!loss) continue;
+    // What it did before counts.
+    const std::vector<int> still_missing = missing();
+    if (std::count(still_missing.begin(), still_missing.end(), rank) == 0) continue;
+    throw PeerTrouble(PeerTrouble::kLost, {rank}, *loss);
+  }
+}
+
+std::optional<std::string> Waiter::DescribeLeave(int rank) const {
+  if (segment_.control(rank).is_closed.load(std::memory_order_acquire) == 0) return std::nullopt;
+  return "it has closed the group";
+}
+
+std::optional<std::string> Waiter::DescribeDeath(int rank) const {
+  const Control& control = segment_.control(rank);
+  if (control.has_joined.load(std::memory_order_acquire) == 0) return std::nullopt;
+  return DescribeEnd(control.process);
+}
+
+void Waiter::Stop() {
+  is_stopped_ = true;
+  if (Counter* const counter = sleeps_on_; counter != nullptr) counter->Wake();
+}
+
+}  // namespace ddp::shm

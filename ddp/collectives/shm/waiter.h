@@ -1,0 +1,69 @@
+// Waiter: how a rank waits for its peers: for the next microseconds on the processor, where there
+// is one for each rank, then politely, then asleep. Notices within a tenth of a second when a peer
+// that it waits for has left or has died.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ddp/collectives/shm/segment.h"
+#include "ddp/collectives/trouble.h"
+#include "ddp/duration.h"
+
+namespace ddp::shm {
+
+class Waiter {
+ public:
+  // The segment must outlive the waiter.
+  explicit Waiter(Segment& segment);
+
+  // Returns when counter_of(rank) has reached `value` for every rank. Throws PeerTrouble when one
+  // that hasn't is lost, or all that haven't by the deadline; Stopped.
+  template <class CounterOf>
+  void AwaitAll(CounterOf counter_of, uint32_t value, Deadline deadline) {
+    for (int rank = 0; rank < segment_.size(); ++rank) {
+      if (counter_of(rank).HasReached(value)) continue;
+      Await(
+          counter_of(rank), [&] { return counter_of(rank).HasReached(value); },
+          [&] { return MissingRanks(counter_of, value); }, deadline);
+    }
+  }
+  // Returns when `has_come()`, which only becomes true with a change of `counter`. `missing()` are
+  // the ranks that are waited for. Throws as above.
+  void Await(Counter& counter, const std::function<bool()>& has_come,
+             const std::function<std::vector<int>()>& missing, Deadline deadline);
+
+  // Ends this rank's present wait and all later ones with Stopped. Safe from any thread.
+  void Stop();
+  // Throws Stopped after Stop.
+  void CheckStopped() const {
+    if (is_stopped_.load(std::memory_order_acquire)) throw Stopped();
+  }
+
+ private:
+  template <class CounterOf>
+  std::vector<int> MissingRanks(CounterOf counter_of, uint32_t value) const {
+    std::vector<int> missing;
+    for (int rank = 0; rank < segment_.size(); ++rank) {
+      if (!counter_of(rank).HasReached(value)) missing.push_back(rank);
+    }
+    return missing;
+  }
+  bool ComesSoon(const std::function<bool()>& has_come) const;
+
+  // How a rank was lost, if it was.
+  using LossOf = std::optional<std::string> (Waiter::*)(int rank) const;
+  std::optional<std::string> DescribeLeave(int rank) const;
+  std::optional<std::string> DescribeDeath(int rank) const;
+  void ThrowIfLost(const std::function<std::vector<int>()>& missing, LossOf describe_loss) const;
+
+  Segment& segment_;
+  const bool may_spin_;
+  std::atomic<bool> is_stopped_ = false;
+  std::atomic<Counter*> sleeps_on_ = nullptr;
+};
+
+}  // namespace ddp::shm
