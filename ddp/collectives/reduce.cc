@@ -1,112 +1,88 @@
 #include "ddp/collectives/reduce.h"
 
-#include <algorithm>
-#include <type_traits>
+#include <fmt/format.h>
+
+#include <iterator>
+#include <stdexcept>
+
+#include "ddp/collectives/reduce_kernels.h"
+#include "ops/cpu/isa.h"
 
 namespace ddp {
 namespace {
 
-using ops::BFloat16;
-using ops::Float16;
+using ops::DType;
 
-// Elements at a time: their accumulators stay in the first-level cache.
-constexpr int64_t kBlock = 1024;
+static_assert(kNumReduceOps == static_cast<int>(ReduceOp::kPremultipliedSum) + 1);
+static_assert(kNumReduceDTypes == std::size(ops::kAllDTypes));
 
-template <class T>
-struct AccumulatorOf {
-  using type = T;
-};
-template <>
-struct AccumulatorOf<BFloat16> {
-  using type = float;
-};
-template <>
-struct AccumulatorOf<Float16> {
-  using type = float;
-};
-template <>
-struct AccumulatorOf<int32_t> {
-  using type = int64_t;
-};
-template <>
-struct AccumulatorOf<uint8_t> {
-  using type = int32_t;
-};
-template <class T>
-using Accumulator = typename AccumulatorOf<T>::type;
-
-struct Plus {
-  template <class A>
-  A operator()(A a, A b) const {
-    if constexpr (std::is_integral_v<A>) {
-      using Unsigned = std::make_unsigned_t<A>;  // wraps rather than overflows
-      return static_cast<A>(static_cast<Unsigned>(a) + static_cast<Unsigned>(b));
-    } else {
-      return a + b;
-    }
-  }
-};
-
-// a != a is true for NaN only; a comparison with NaN is false, which picks b.
-struct Smaller {
-  template <class A>
-  A operator()(A a, A b) const {
-    return (a < b || a != a) ? a : b;
-  }
-};
-
-struct Larger {
-  template <class A>
-  A operator()(A a, A b) const {
-    return (a > b || a != a) ? a : b;
-  }
-};
-
-template <class T, class Combine>
-void ReduceBlock(std::span<const void* const> inputs, int64_t begin, int64_t size, Combine combine,
-                 Accumulator<T>* sums) {
-  using A = Accumulator<T>;
-  const T* first = static_cast<const T*>(inputs[0]) + begin;
-  for (int64_t i = 0; i < size; ++i) sums[i] = static_cast<A>(first[i]);
-  for (const void* input : inputs.subspan(1)) {
-    const T* next = static_cast<const T*>(input) + begin;
-    for (int64_t i = 0; i < size; ++i) sums[i] = combine(sums[i], static_cast<A>(next[i]));
-  }
+const ReduceKernelTable& Table() {
+  return ops::cpu::ForIsa(baseline::kReduceKernels, avx2::kReduceKernels, avx512::kReduceKernels);
 }
 
-// A block is read from all inputs before it is written, so the output may be an input.
-template <class T, class Combine>
-void ReduceAll(std::span<const void* const> inputs, T* output, int64_t num_elements,
-               Combine combine, bool average) {
-  using A = Accumulator<T>;
-  alignas(64) A sums[kBlock];
-  const A num_inputs = static_cast<A>(inputs.size());
-  for (int64_t begin = 0; begin < num_elements; begin += kBlock) {
-    const int64_t size = std::min(kBlock, num_elements - begin);
-    ReduceBlock<T>(inputs, begin, size, combine, sums);
-    if (average) {
-      for (int64_t i = 0; i < size; ++i) sums[i] /= num_inputs;
-    }
-    for (int64_t i = 0; i < size; ++i) output[begin + i] = static_cast<T>(sums[i]);
+const ReduceKernels& KernelsOf(ReduceOp op, ops::DType dtype) {
+  const ReduceKernels& kernels = Table().reduce[static_cast<int>(op)][static_cast<int>(dtype)];
+  if (kernels.reduce == nullptr) {
+    throw std::invalid_argument(fmt::format("there is no {} of {}", Name(op), ops::Name(dtype)));
   }
+  return kernels;
+}
+
+// A sum, before or after which something else is done.
+bool IsSum(ReduceOp op) {
+  return op == ReduceOp::kSum || op == ReduceOp::kAverage || op == ReduceOp::kPremultipliedSum;
 }
 
 }  // namespace
 
-void Reduce(ReduceOp op, ops::DType dtype, std::span<const void* const> inputs, void* output,
+void Reduce(ReduceOp op, ops::DType dtype, std::span<const void* const> inputs,
+            std::span<void* const> outputs, int64_t num_elements) {
+  KernelsOf(op, dtype).reduce(inputs.data(), std::ssize(inputs), outputs.data(),
+                              std::ssize(outputs), num_elements);
+}
+
+ops::DType AccumulatorOf(ReduceOp op, ops::DType dtype) {
+  const bool rounds = IsSum(op) || op == ReduceOp::kProduct;
+  if (rounds && (dtype == DType::kBFloat16 || dtype == DType::kFloat16)) return DType::kFloat32;
+  const bool divides = op == ReduceOp::kAverage;
+  if (divides && (dtype == DType::kInt32 || dtype == DType::kUInt8)) return DType::kFloat64;
+  return dtype;
+}
+
+int AccumulatorsPerElement(ReduceOp op, ops::DType dtype) {
+  return op == ReduceOp::kAverage && dtype == DType::kInt64 ? 2 : 1;
+}
+
+void Accumulate(ReduceOp op, ops::DType dtype, std::span<const void* const> inputs,
+                void* accumulators, bool go_on, int64_t num_elements) {
+  KernelsOf(op, dtype).accumulate(inputs.data(), std::ssize(inputs), accumulators, go_on,
+                                  num_elements);
+}
+
+void Combine(ReduceOp op, ops::DType dtype, void* accumulators, const void* others,
+             int64_t num_elements) {
+  const void* const inputs[] = {accumulators, others};
+  Reduce(IsSum(op) ? ReduceOp::kSum : op, AccumulatorOf(op, dtype), inputs, {&accumulators, 1},
+         num_elements * AccumulatorsPerElement(op, dtype));
+}
+
+void Finish(ReduceOp op, ops::DType dtype, const void* accumulators, int num_ranks, void* output,
             int64_t num_elements) {
-  ops::Dispatch(dtype, [&]<class T>() {
-    T* out = static_cast<T*>(output);
-    switch (op) {
-      case ReduceOp::kSum:
-      case ReduceOp::kAverage:
-        return ReduceAll(inputs, out, num_elements, Plus(), op == ReduceOp::kAverage);
-      case ReduceOp::kMin:
-        return ReduceAll(inputs, out, num_elements, Smaller(), false);
-      case ReduceOp::kMax:
-        return ReduceAll(inputs, out, num_elements, Larger(), false);
-    }
-  });
+  KernelsOf(op, dtype).finish(accumulators, num_ranks, output, num_elements);
+}
+
+void Multiply(ops::DType dtype, double factor, const void* input, void* output,
+              int64_t num_elements) {
+  const MultiplyKernel multiply = Table().multiply[static_cast<int>(dtype)];
+  if (multiply == nullptr) {
+    throw std::invalid_argument(
+        fmt::format("{} isn't multiplied by a factor: only floating point is", ops::Name(dtype)));
+  }
+  multiply(input, factor, output, num_elements);
+}
+
+bool Supports(ReduceOp op, ops::DType dtype) {
+  return Table().reduce[static_cast<int>(op)][static_cast<int>(dtype)].reduce != nullptr;
 }
 
 }  // namespace ddp

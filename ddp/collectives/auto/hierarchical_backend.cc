@@ -170,8 +170,10 @@ void HierarchicalBackend::Reduce(const Operation& operation, Deadline deadline) 
 Buffer HierarchicalBackend::ReduceToLeaders(const Operation& operation, ops::DType dtype,
                                             Deadline deadline) {
   Buffer own = operation.input;
-  if (own.dtype != dtype) {
-    own = {Resize(own_, own.num_elements * ops::SizeOf(dtype)), own.num_elements, dtype};
+  const int per_element = AccumulatorsPerElement(operation.reduction.op, own.dtype);
+  if (own.dtype != dtype || per_element != 1) {
+    const int64_t num_accumulators = own.num_elements * per_element;
+    own = {Resize(own_, num_accumulators * ops::SizeOf(dtype)), num_accumulators, dtype};
     Widen(operation.reduction.op, operation.input, own);
   }
   const ReduceOp op = BetweenAccumulators(operation.reduction.op);
