@@ -16,7 +16,7 @@ namespace ddp {
 
 // Messages of one slot between two ranks arrive in the order in which they were sent. A message is
 // never larger than the receive it meets.
-enum class Slot : uint32_t { kCallEven, kCallOdd, kScatter, kGather, kPeerToPeer };
+enum class Slot : uint32_t { kCallEven, kCallOdd, kScatter, kGather, kOffer, kPeerToPeer };
 
 // A way to send from and receive into some memory, to and from one peer. One thread at a time uses
 // the channels of a transport.
@@ -53,10 +53,14 @@ class Transport {
   int size() const { return size_; }
 
   // The memory must outlive the channel, the channel must not outlive the transport. Connects the
-  // two ranks if they aren't yet, which needs both: they open channels to each other in the same
-  // operation, before `deadline`.
+  // two ranks if they aren't yet: the peer, whatever it is doing, need do nothing for it. Throws
+  // PeerTrouble, Stopped.
   virtual std::unique_ptr<Channel> Open(int peer, void* data, size_t num_bytes,
                                         Deadline deadline) = 0;
+  // Receives one message of at most `num_bytes` from whichever of `peers` sends one first, and
+  // returns who did. Channels to them are open; none of them receives on `slot`.
+  virtual int ReceiveFromAny(std::span<const int> peers, Slot slot, void* data, size_t num_bytes,
+                             Deadline deadline) = 0;
   // The one of `peers` that is lost, if any; what it sent before may still be there.
   virtual std::optional<int> FindLost(std::span<const int> peers) = 0;
 
