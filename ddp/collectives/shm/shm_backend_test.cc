@@ -109,21 +109,25 @@ int64_t Begin(const Counts& counts, int rank) {
   return begin;
 }
 
+// The block that element `i` belongs to.
+int BlockAt(const Counts& counts, int64_t i) {
+  int block = 0;
+  while (i >= counts[block]) i -= counts[block++];
+  return block;
+}
+
 struct Values : testing::TestWithParam<std::tuple<int, Place>> {
   int size() const { return std::get<0>(GetParam()); }
   Place place() const { return std::get<1>(GetParam()); }
 
-  // Calls body(rank, dtype, num_elements) for all dtypes, and for sizes that fit slots, that fit
-  // one round and that take several.
+  // Calls body(rank, dtype, num_elements) for all dtypes, with sizes that fit slots, that fit one
+  // round and that take several.
   template <class F>
   void ForEach(F body) {
     RunRanks(size(), [&](TestRank& rank) {
       for (const ops::DType dtype : ops::kAllDTypes) {
-        for (const int64_t num_elements : {0, 1, 3, 5, 17, 1000, 20'011, 700'001}) {
-          if (num_elements > 100'000 && dtype != ops::DType::kFloat32 &&
-              dtype != ops::DType::kUInt8) {
-            continue;
-          }
+        for (const int64_t num_elements : {0, 1, 3, 17, 1000, 20'011, 300'001}) {
+          if (num_elements > 100'000 && dtype != ops::DType::kFloat32) continue;
           rank.Note(fmt::format("{}[{}]", ops::Name(dtype), num_elements));
           body(rank, dtype, num_elements);
         }
@@ -217,8 +221,7 @@ TEST_P(Values, AllGatherAndGather) {
       TestBuffer output(rank, place(), dtype, Begin(sizes, size()));
       input.Fill([&](int64_t i) { return ValueOf(rank.rank(), i); });
       const auto gathered = [&](int64_t i) {
-        int from = 0;
-        while (i >= Begin(sizes, from + 1)) ++from;
+        const int from = BlockAt(sizes, i);
         return ValueOf(from, i - Begin(sizes, from));
       };
       Operation operation{.kind = Kind::kAllGather,
@@ -285,8 +288,7 @@ TEST_P(Values, AllToAll) {
                 .output_counts = uneven ? from_others : Counts()});
       output.Expect(
           [&](int64_t i) {
-            int from = 0;
-            while (i >= Begin(from_others, from + 1)) ++from;
+            const int from = BlockAt(from_others, i);
             int64_t begin = 0;
             for (int to = 0; to < rank.rank(); ++to) begin += given(from, to);
             return ValueOf(from, begin + i - Begin(from_others, from));
@@ -459,56 +461,56 @@ TEST(Exchange, FindsAnotherSizeOrDType) {
   }
 }
 
-// Small and large operations, from memory of the rank's own and of the backend's.
-std::vector<std::function<void(TestRank&, Duration)>> AllReduces() {
-  const auto all_reduce = [](Place place, int64_t num_elements) {
-    return [=](TestRank& rank, Duration timeout) {
-      TestBuffer buffer(rank, place, ops::DType::kFloat32, num_elements);
-      rank.Run({.kind = Kind::kAllReduce, .input = buffer.buffer(), .output = buffer.buffer()},
-               timeout);
-    };
-  };
-  return {all_reduce(Place::kOwn, 1), all_reduce(Place::kOwn, 1 << 20),
-          all_reduce(Place::kAllocated, 1 << 20)};
+// Small and large operations, on memory of the rank's own and of the backend's.
+struct AllReduce {
+  Place place;
+  int64_t num_elements;
+};
+constexpr AllReduce kAllReduces[] = {
+    {Place::kOwn, 1}, {Place::kOwn, 1 << 20}, {Place::kAllocated, 1 << 20}};
+
+// Runs one that must fail between `at_least` and `at_most` after its start.
+void ExpectTrouble(TestRank& rank, const AllReduce& all_reduce, Duration timeout,
+                   PeerTrouble::Kind kind, const std::vector<int>& ranks, Duration at_least,
+                   Duration at_most) {
+  TestBuffer buffer(rank, all_reduce.place, ops::DType::kFloat32, all_reduce.num_elements);
+  rank.AwaitOthers();
+  const auto start = Clock::now();
+  try {
+    rank.Run({.kind = Kind::kAllReduce, .input = buffer.buffer(), .output = buffer.buffer()},
+             timeout);
+    ADD_FAILURE() << "nobody was missed";
+  } catch (const PeerTrouble& trouble) {
+    EXPECT_EQ(trouble.kind(), kind);
+    EXPECT_EQ(trouble.ranks(), ranks);
+  }
+  EXPECT_GE(Clock::now() - start, at_least);
+  EXPECT_LT(Clock::now() - start, at_most);
 }
 
 TEST(Waits, EndAtTheDeadlineAndNameWhoIsMissing) {
-  for (const auto& all_reduce : AllReduces()) {
+  for (const AllReduce& all_reduce : kAllReduces) {
     RunRanks(4, [&](TestRank& rank) {
-      if (rank.rank() % 2 == 1) return rank.AwaitOthers();
-      const auto start = Clock::now();
-      try {
-        all_reduce(rank, 300ms);
-        ADD_FAILURE() << "nobody was missed";
-      } catch (const PeerTrouble& trouble) {
-        EXPECT_EQ(trouble.kind(), PeerTrouble::kTimedOut);
-        EXPECT_EQ(trouble.ranks(), (std::vector<int>{1, 3}));
+      if (rank.rank() % 2 == 0) {
+        ExpectTrouble(rank, all_reduce, 500ms, PeerTrouble::kTimedOut, {1, 3}, 500ms, 600ms);
+      } else {
+        rank.AwaitOthers();
       }
-      EXPECT_GE(Clock::now() - start, 300ms);
-      EXPECT_LT(Clock::now() - start, 400ms);
       rank.AwaitOthers();
     });
   }
 }
 
 TEST(Waits, EndWhenAPeerCloses) {
-  for (const auto& all_reduce : AllReduces()) {
+  for (const AllReduce& all_reduce : kAllReduces) {
     RunRanks(3, [&](TestRank& rank) {
+      if (rank.rank() != 1) {
+        return ExpectTrouble(rank, all_reduce, 1min, PeerTrouble::kLost, {1}, 0s, 1s);
+      }
       rank.AwaitOthers();
-      if (rank.rank() == 1) {
-        std::this_thread::sleep_for(20ms);  // the others may be asleep by now
-        rank.backend().Stop();
-        return rank.backend().Close();
-      }
-      const auto start = Clock::now();
-      try {
-        all_reduce(rank, 1min);
-        ADD_FAILURE() << "nobody was missed";
-      } catch (const PeerTrouble& trouble) {
-        EXPECT_EQ(trouble.kind(), PeerTrouble::kLost);
-        EXPECT_EQ(trouble.ranks(), std::vector<int>{1});
-      }
-      EXPECT_LT(Clock::now() - start, 1s);
+      std::this_thread::sleep_for(20ms);  // the others may be asleep by now
+      rank.backend().Stop();
+      rank.backend().Close();
     });
   }
 }
@@ -573,6 +575,7 @@ TEST(Memory, IsGivenBack) {
 
 TEST(Groups, LeaveNothingBehind) {
   const int num_descriptors = NumEntries("/proc/self/fd");
+  const int num_threads = NumEntries("/proc/self/task");
   for (int repeat = 0; repeat < 100; ++repeat) {
     RunRanks(2, [](TestRank& rank) {
       TestBuffer buffer(rank, Place::kAllocated, ops::DType::kFloat32, 10'000);
@@ -580,7 +583,7 @@ TEST(Groups, LeaveNothingBehind) {
     });
   }
   EXPECT_EQ(NumEntries("/proc/self/fd"), num_descriptors);
-  EXPECT_EQ(NumEntries("/proc/self/task"), 1);
+  EXPECT_EQ(NumEntries("/proc/self/task"), num_threads);
 }
 
 TEST(Groups, MayBeLarge) {
@@ -591,8 +594,7 @@ TEST(Groups, MayBeLarge) {
     rank.Run({.kind = Kind::kAllReduce, .input = buffer.buffer(), .output = buffer.buffer()});
     buffer.Expect([](int64_t) { return 200; }, "sum");
   });
-  EXPECT_LT(Clock::now() - start, 10s);
-  fmt::print("{}\n", FormatSeconds(Clock::now() - start));
+  EXPECT_LT(Clock::now() - start, 2s);
 }
 
 TEST(Make, RefusesRanksOfTwoHosts) {
