@@ -216,10 +216,12 @@ std::string BackendGroup::WhereItFailed() const {
   return failed_in_;
 }
 
-// It is in the store before the connections close, so peers that see them close find it there.
+// Nothing more is done here before peers can know why. The reason is in the store before the
+// connections close, so peers that see them close find it there.
 void BackendGroup::Fail(Failure failure, const std::string& where) {
   std::lock_guard failing(failing_mutex_);
   if (failed_) return;
+  backend_->Stop();
   const Failure first =
       meeting_.store == nullptr ? failure : AgreeOnFailure(*meeting_.store, failure);
   // Only a lost connection is in need of an explanation, and not that the peer lost it too.
@@ -232,7 +234,6 @@ void BackendGroup::Fail(Failure failure, const std::string& where) {
     recorder_.Failed(failure_->Describe());
   }
   failed_ = true;
-  backend_->Stop();
   backend_->Close();
 }
 
