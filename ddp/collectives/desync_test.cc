@@ -157,6 +157,12 @@ std::vector<Case> Cases() {
         Record(1, 2, {Message("receive", 0, "float32[4]", kStarted)})},
        "(shm, 2 ranks): rank 0 waits in receive #1 (float32[4], from rank 1) since 3 s; rank 1 "
        "waits in receive #1 (float32[4], from rank 0) since 3 s. They wait for each other."},
+      {"ACircleThatTimedOut",
+       {Record(0, 2, {Message("receive", 1, "float32[4]", kFailed)}),
+        Record(1, 2, {Message("receive", 0, "float32[4]", kFailed)})},
+       "(shm, 2 ranks): receive #1 (float32[4], from rank 1) failed on rank 0 after 1 s; receive "
+       "#1 "
+       "(float32[4], from rank 0) failed on rank 1 after 1 s. They wait for each other."},
       {"AMessageOfAnotherSize",
        {Record(0, 2, {Message("receive", 1, "float32[4]", kStarted)}),
         Record(1, 2, {Message("send", 0, "float32[6]", kDone)})},

@@ -192,7 +192,7 @@ template <class V, class F>
 }
 
 // Elements at a time: what is kept of them in between stays in the first-level cache.
-constexpr int64_t kTile = 2048;
+constexpr int64_t kTile = 1024;
 
 // f(begin, size) for all tiles of n elements.
 template <class F>

@@ -27,16 +27,16 @@ ENVIRONMENT = dict(os.environ, OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1",
                    OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
                    OMPI_MCA_rmaps_base_oversubscribe="1", OMPI_MCA_hwloc_base_binding_policy="none")
 
-# What Open MPI lets one set for an all-reduce in shared memory, beside its default.
+# What speeds up Open MPI's all-reduce in shared memory at some size, beside its default: less
+# hand-shaking, larger pieces through its own buffers, one message in place of two, none of them twice.
 TUNED = ("--mca", "coll_tuned_use_dynamic_rules", "1", "--mca", "coll_tuned_allreduce_algorithm")
+EAGER = ("--mca", "btl_vader_eager_limit", "65536")
 MPI_SETTINGS = {
     "default": (),
-    "recursive doubling": (*TUNED, "3"),
-    "ring": (*TUNED, "4"),
-    "segmented ring": (*TUNED, "5"),
+    "eager": EAGER,
+    "large pieces": ("--mca", "btl_vader_single_copy_mechanism", "none", "--mca", "btl_vader_max_send_size", "131072"),
+    "recursive doubling": (*TUNED, "3", *EAGER),
     "reduce-scatter and all-gather": (*TUNED, "6"),
-    "large eager messages": ("--mca", "btl_vader_eager_limit", "65536"),
-    "recursive doubling, large eager messages": (*TUNED, "3", "--mca", "btl_vader_eager_limit", "65536"),
 }
 
 
