@@ -19,7 +19,7 @@ constexpr int64_t kMaxChannels = 32;
 constexpr int64_t kWantedItems = 16;
 constexpr int64_t kMaxSumElements = 1 << 20;
 // Multiplications that are worth a hand-over to another thread.
-constexpr double kItemMultiplications = 1e6;
+constexpr double kItemMultiplications = 5e5;
 
 const ConvolutionWeightGradientKernels& KernelsOf(DType dtype) {
   const auto& kernels =
