@@ -53,8 +53,6 @@ struct ThreadPool::Impl {
     int64_t end = 0;
   };
 
-  explicit Impl(int num_threads) : shares(num_threads) {}
-
   // The job: written by the caller while `state` is 0.
   const absl::FunctionRef<void(int64_t)>* body = nullptr;
   std::vector<Share> shares;  // of the caller, then of the workers
@@ -62,6 +60,8 @@ struct ThreadPool::Impl {
   std::exception_ptr error;  // of the one that set `failed`
 
   std::vector<std::thread> workers;
+
+  explicit Impl(int num_threads) : shares(num_threads) {}
 
   ~Impl() {
     stopping.store(true, std::memory_order_relaxed);
