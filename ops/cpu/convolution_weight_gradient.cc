@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ops/cpu/convolution_plan.h"
+#include "ops/cpu/convolution_products.h"
 #include "ops/cpu/convolution_source.h"
 #include "ops/cpu/convolution_weight_gradient_kernels.h"
 #include "ops/cpu/isa.h"
@@ -170,6 +171,9 @@ void ConvolutionBackwardWeight(const ConvolutionShape& shape, const Tensor& x, c
   if (dy.num_elements() == 0) {
     if (!accumulate) dw.FillZero();
     return;
+  }
+  if (ConvolvesByProducts(shape, dw.dtype())) {
+    return BackwardWeightByProducts(shape, x, dy, dw, accumulate);
   }
   const WeightGradient gradient(shape, x, dy);
   gradient.Run();
