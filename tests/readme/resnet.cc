@@ -59,6 +59,17 @@ void Train(int rank, int world_size, std::shared_ptr<ddp::Store> store) {
     }
     if (rank == 0) fmt::print("Epoch {}, Loss: {:.4f}\n", epoch, sum / loader.num_batches());
   }
+  if (rank != 0) return;
+  net.Eval();                // batch norm uses its running statistics; net.Train() goes back
+  ops::NoGradGuard no_grad;  // no tape, no gradients
+  ddp::DrawnDigits unseen({.size = 500, .split = ddp::DrawnDigits::Split::kTest});
+  ddp::DistributedSampler all(unseen.size(), {.shuffle = false});
+  ddp::DataLoader test(unseen, all, {.batch_size = 100});
+  double sum = 0;
+  for (const ddp::Batch& batch : test) {
+    sum += ops::CrossEntropyLoss(net.Forward(batch.inputs), batch.targets).Item();
+  }
+  fmt::print("Unseen digits, Loss: {:.4f}\n", sum / test.num_batches());
 }
 
 int main() { return launch::Spawn(Train, {.num_ranks = 2}); }
