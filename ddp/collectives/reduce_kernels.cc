@@ -193,12 +193,14 @@ template <class V, class F>
 
 // Elements at a time: what is kept of them in between stays in the first-level cache.
 constexpr int64_t kTile = 1024;
+// The same where outputs are streamed: few, so that one tile is read while another is written.
+constexpr int64_t kStreamedTile = 128;
 
 // f(begin, size) for all tiles of n elements.
 template <class F>
-[[gnu::always_inline]] inline void ForEachTile(int64_t n, F f) {
-  for (int64_t begin = 0; begin < n; begin += kTile) {
-    f(begin, n - begin < kTile ? n - begin : kTile);
+[[gnu::always_inline]] inline void ForEachTile(int64_t n, int64_t tile, F f) {
+  for (int64_t begin = 0; begin < n; begin += tile) {
+    f(begin, n - begin < tile ? n - begin : tile);
   }
 }
 
@@ -353,7 +355,7 @@ void Reduce(const void* const* inputs, int64_t num_inputs, void* const* outputs,
   constexpr Check kCheck = kMayOverflow ? Check::kFinite : Check::kNothing;
   const bool stream = IsStreamed(inputs, num_inputs, outputs, num_outputs, n * sizeof(T));
   WithEnd<Operation>(num_inputs, [=](auto end) {
-    ForEachTile(n, [=](int64_t begin, int64_t size) {
+    ForEachTile(n, stream ? kStreamedTile : kTile, [=](int64_t begin, int64_t size) {
       alignas(64) T tile[kTile];
       const bool direct = !kMayOverflow && !stream;
       T* const results = direct ? At<T>(begin, outputs[0]) : tile;
@@ -382,7 +384,7 @@ void Accumulate(const void* const* inputs, int64_t num_inputs, void* accumulator
   constexpr auto Fold = [](auto... arguments) {
     FoldTile<Combine, Value<Accumulator>, T, Check::kNothing>(arguments..., Same());
   };
-  ForEachTile(n, [=](int64_t begin, int64_t size) {
+  ForEachTile(n, kTile, [=](int64_t begin, int64_t size) {
     Accumulator* const to = At<Accumulator>(begin, accumulators);
     if (go_on) {
       Fold(static_cast<const Accumulator*>(to), inputs, num_inputs, begin, size, to);
