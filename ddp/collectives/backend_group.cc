@@ -96,7 +96,8 @@ ProcessGroup::WorkPtr BackendGroup::Issue(Operation operation, Timeout timeout) 
   Part part;
   part.call = CallOf(operation, NextNumber(operation));
   part.timeout = ClampTimeout(timeout.value_or(meeting_.options.timeout));
-  part.record = recorder_.Begin(part.call, CommonBuffer(operation).num_bytes(), Clock::now(),
+  part.issued = Clock::now();
+  part.record = recorder_.Begin(part.call, CommonBuffer(operation).num_bytes(), part.issued,
                                 IsPeerToPeer(operation) ? operation.root : FlightRecorder::kNoPeer);
   part.operation = std::move(operation);
   if (coalesced_ != nullptr) {
@@ -131,21 +132,20 @@ ProcessGroup::WorkPtr BackendGroup::Coalesce(const std::function<void()>& issue)
   return task;
 }
 
-bool BackendGroup::Post(const Part& part) {
+bool BackendGroup::Post(Part& part) {
   if (failed_ || IsPeerToPeer(part.operation)) return false;
   if (part.operation.reduction.op == ReduceOp::kPremultipliedSum) return false;
-  return backend_->Post(part.operation, part.call);
+  part.posted = backend_->Post(part.operation, part.call);
+  return part.posted;
 }
 
 void BackendGroup::Run(std::span<Part> parts) {
   while (!parts.empty()) {
-    const auto start = Clock::now();
     const auto other = std::ranges::find_if_not(
         parts, [](const Part& part) { return IsPeerToPeer(part.operation); });
     const std::span<Part> together = parts.first(std::max<size_t>(other - parts.begin(), 1));
-    for (const Part& part : together) recorder_.Started(part.record, start);
     try {
-      RunTogether(together, start);
+      RunTogether(together);
     } catch (const std::exception& error) {
       for (const Part& part : parts) recorder_.Ended(part.record, Clock::now(), error.what());
       RecordFailure();
@@ -157,8 +157,10 @@ void BackendGroup::Run(std::span<Part> parts) {
   }
 }
 
-void BackendGroup::RunTogether(std::span<Part> parts, Clock::time_point start) {
+void BackendGroup::RunTogether(std::span<Part> parts) {
   const Part& first = parts.front();
+  const auto start = first.posted ? first.issued : Clock::now();
+  for (const Part& part : parts) recorder_.Started(part.record, start);
   if (failed_) {
     ThrowFailure(
         fmt::format("{} can't run, the group failed in {}", Describe(first.call), WhereItFailed()));
@@ -216,10 +218,12 @@ std::string BackendGroup::WhereItFailed() const {
   return failed_in_;
 }
 
-// It is in the store before the connections close, so peers that see them close find it there.
+// Nothing more is done here before peers can know why. The reason is in the store before the
+// connections close, so peers that see them close find it there.
 void BackendGroup::Fail(Failure failure, const std::string& where) {
   std::lock_guard failing(failing_mutex_);
   if (failed_) return;
+  backend_->Stop();
   const Failure first =
       meeting_.store == nullptr ? failure : AgreeOnFailure(*meeting_.store, failure);
   // Only a lost connection is in need of an explanation, and not that the peer lost it too.
@@ -232,7 +236,6 @@ void BackendGroup::Fail(Failure failure, const std::string& where) {
     recorder_.Failed(failure_->Describe());
   }
   failed_ = true;
-  backend_->Stop();
   backend_->Close();
 }
 

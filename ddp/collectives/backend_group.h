@@ -49,6 +49,8 @@ class BackendGroup : public ProcessGroup {
     Call call;
     int64_t record = 0;
     Duration timeout = kDefaultTimeout;
+    Clock::time_point issued = {};
+    bool posted = false;  // under way since it was issued
   };
   class Task;
   class CoalescedTask;
@@ -56,11 +58,11 @@ class BackendGroup : public ProcessGroup {
   WorkPtr Issue(Operation operation, Timeout timeout) override;
   int64_t NextNumber(const Operation& operation);
 
-  bool Post(const Part& part);
+  bool Post(Part& part);
   // These run on the queue's thread or on a waiting caller's. Parts that run together are messages,
   // or a single collective.
   void Run(std::span<Part> parts);
-  void RunTogether(std::span<Part> parts, Clock::time_point start);
+  void RunTogether(std::span<Part> parts);
   void RunOnBackend(std::span<Part> parts, Deadline deadline);
   [[noreturn]] void ThrowFailure(const std::string& context) const;
 

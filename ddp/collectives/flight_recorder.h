@@ -8,8 +8,8 @@
 //   recorder.Failed("lost rank 1: connection closed");
 //   recorder.WriteTo("/var/log/job");            // .../flight_record_world_rank0.json
 //
-// Recording is a few stores: it takes no system call, reads no clock and, but for error texts,
-// allocates nothing.
+// Recording is a few stores: it takes no lock, reads no clock and, but for error texts, allocates
+// nothing.
 // Threads: one thread at a time calls Begin; everything else may be called by any thread.
 #pragma once
 
@@ -17,8 +17,10 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 
 #include "ddp/collectives/operation.h"
@@ -48,11 +50,11 @@ class FlightRecorder {
   // An operation was issued. `num_bytes`: of this rank's buffer; `peer`: of a send or receive.
   // Returns its id, for what follows.
   int64_t Begin(const Call& call, int64_t num_bytes, Clock::time_point issued, int peer = kNoPeer);
-  // It is this operation's turn. May be left out.
+  // It is this operation's turn. May be left out. Times before the group was made count as that
+  // moment.
   void Started(int64_t id, Clock::time_point time);
-  // It is done, or it failed if there is an error. Does nothing for operations that have been
-  // overwritten meanwhile.
-  void Ended(int64_t id, Clock::time_point time, std::string error = "");
+  // It is done, or it failed if there is an error.
+  void Ended(int64_t id, Clock::time_point time, const std::string& error = "");
 
   // Why the group failed; the first reason stays.
   void Failed(const std::string& reason);
@@ -68,8 +70,14 @@ class FlightRecorder {
 
  private:
   struct Entry;
+  struct Recorded;
+  using Stamp = uint64_t;
 
   Entry& EntryOf(int64_t id) const;
+  Stamp StampOf(int64_t id, Clock::time_point time) const;
+  int64_t UnixNanoseconds(int64_t id, Stamp stamp) const;
+  // Nothing when it is being overwritten.
+  std::optional<Recorded> Read(int64_t id) const;
 
   const Identity identity_;
   // The same moment on both clocks.
@@ -78,8 +86,9 @@ class FlightRecorder {
   const std::unique_ptr<std::array<Entry, kCapacity>> entries_;
   std::atomic<int64_t> next_id_ = 0;
 
-  mutable std::mutex failure_mutex_;
-  std::string failure_;  // guarded by failure_mutex_
+  mutable std::mutex errors_mutex_;
+  std::map<int64_t, std::string> errors_;  // by operation; guarded by errors_mutex_
+  std::string failure_;                    // guarded by errors_mutex_
 };
 
 }  // namespace ddp

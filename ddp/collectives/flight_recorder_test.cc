@@ -127,7 +127,8 @@ TEST(FlightRecorder, IsReadWhileItRecords) {
     }
   });
   for (int i = 0; i < 20; ++i) {
-    for (const json& operation : Read(recorder)["operations"]) {
+    const json record = Read(recorder);
+    for (const json& operation : record["operations"]) {
       const int64_t sequence_number = operation["sequence_number"];
       EXPECT_EQ(operation["num_bytes"], 4 * sequence_number);
       EXPECT_EQ(operation["state"] == "failed", operation.contains("error"));
@@ -146,6 +147,9 @@ TEST(FlightRecorder, WritesItsFile) {
   std::ifstream file(path);
   EXPECT_EQ(json::parse(file)["operations"][0]["sequence_number"], 5);
   EXPECT_THROW(recorder.WriteTo(directory + "/absent"), std::system_error);
+
+  const FlightRecorder subgroup({.group = "world/1", .backend = "shm"});
+  EXPECT_EQ(subgroup.WriteTo(directory), directory + "/flight_record_world_1_rank0.json");
 }
 
 }  // namespace

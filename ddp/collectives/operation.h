@@ -79,8 +79,9 @@ struct Block {
 
 struct Operation {
   OperationKind kind = OperationKind::kBarrier;
-  // What this rank gives and gets; the same buffer where the operation is in place. Empty where a
-  // rank has no part (the output of a Reduce on all but the root). Broadcast has the output only.
+  // What this rank gives and gets; the same buffer where the operation is in place. Empty, of
+  // the same dtype, where a rank has no part (the output of a Reduce on all but the root).
+  // Broadcast has the output only.
   Buffer input = {};
   Buffer output = {};
   Reduction reduction = ReduceOp::kSum;

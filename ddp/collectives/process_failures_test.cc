@@ -189,6 +189,6 @@ int main(int argc, char** argv) {
     return ddp::RunRank(setting, std::atoi(argv[5]), std::atoi(argv[6]),
                         std::string(argv[7]) == "direct");
   }
-  testing::InitGoogleMock(&argc, argv);
+  testing::InitGoogleTest(&argc, argv);
   return RUN_ALL_TESTS();
 }

@@ -13,6 +13,13 @@ namespace ddp {
 using Kind = OperationKind;
 using WorkPtr = ProcessGroup::WorkPtr;
 
+namespace {
+
+// What a rank has that takes no part on this side of an operation.
+Buffer NothingLike(const Buffer& buffer) { return {nullptr, 0, buffer.dtype, buffer.device}; }
+
+}  // namespace
+
 WorkPtr ProcessGroup::AllReduce(const Buffer& input, const Buffer& output,
                                 const Reduction& reduction, Timeout timeout) {
   return Issue({.kind = Kind::kAllReduce, .input = input, .output = output, .reduction = reduction},
@@ -23,7 +30,7 @@ WorkPtr ProcessGroup::Reduce(const Buffer& input, const Buffer& output, const Re
                              int root, Timeout timeout) {
   return Issue({.kind = Kind::kReduce,
                 .input = input,
-                .output = rank_ == root ? output : Buffer{},
+                .output = rank_ == root ? output : NothingLike(input),
                 .reduction = reduction,
                 .root = root},
                timeout);
@@ -46,7 +53,9 @@ WorkPtr ProcessGroup::ReduceScatter(const Buffer& input, const Buffer& output,
 }
 
 WorkPtr ProcessGroup::Broadcast(const Buffer& buffer, int root, Timeout timeout) {
-  return Issue({.kind = Kind::kBroadcast, .output = buffer, .root = root}, timeout);
+  return Issue(
+      {.kind = Kind::kBroadcast, .input = NothingLike(buffer), .output = buffer, .root = root},
+      timeout);
 }
 
 WorkPtr ProcessGroup::AllGather(const Buffer& input, const Buffer& output, Timeout timeout) {
@@ -68,7 +77,7 @@ WorkPtr ProcessGroup::Gather(const Buffer& input, const Buffer& output, int root
                              const Counts& counts, Timeout timeout) {
   return Issue({.kind = Kind::kGather,
                 .input = input,
-                .output = rank_ == root ? output : Buffer{},
+                .output = rank_ == root ? output : NothingLike(input),
                 .root = root,
                 .output_counts = counts},
                timeout);
@@ -82,7 +91,7 @@ WorkPtr ProcessGroup::Scatter(const Buffer& input, const Buffer& output, int roo
 WorkPtr ProcessGroup::Scatter(const Buffer& input, const Buffer& output, int root,
                               const Counts& counts, Timeout timeout) {
   return Issue({.kind = Kind::kScatter,
-                .input = rank_ == root ? input : Buffer{},
+                .input = rank_ == root ? input : NothingLike(output),
                 .output = output,
                 .root = root,
                 .input_counts = counts},

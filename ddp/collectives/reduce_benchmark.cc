@@ -1,5 +1,7 @@
 #include <benchmark/benchmark.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdlib>
 #include <memory>
 #include <string>
@@ -23,31 +25,20 @@ Memory Allocate(int64_t num_bytes) {
   return memory;
 }
 
-// a[i] += b[i] and c[i] = a[i] + b[i], as the compiler makes them: what Reduce is measured against.
-
-void AddInPlace(benchmark::State& state) {
-  const int64_t n = state.range(0) / sizeof(float);
-  const Memory memory[] = {Allocate(state.range(0)), Allocate(state.range(0))};
-  float* const a = reinterpret_cast<float*>(memory[0].get());
-  const float* const b = reinterpret_cast<const float*>(memory[1].get());
-  for (auto _ : state) {
+// What Reduce is measured against: to[i] = a[i] + b[i], as the compiler makes it for AVX2.
+[[gnu::target("avx2"), gnu::noinline]] void Add(const float* a, const float* b, float* to,
+                                                int64_t n) {
 #pragma GCC ivdep
-    for (int64_t i = 0; i < n; ++i) a[i] += b[i];
-    benchmark::ClobberMemory();
-  }
-  state.SetBytesProcessed(state.iterations() * state.range(0));
+  for (int64_t i = 0; i < n; ++i) to[i] = a[i] + b[i];
 }
 
-void AddOutOfPlace(benchmark::State& state) {
-  const int64_t n = state.range(0) / sizeof(float);
+void PlainLoop(benchmark::State& state, bool in_place) {
   const Memory memory[] = {Allocate(state.range(0)), Allocate(state.range(0)),
                            Allocate(state.range(0))};
-  const float* const a = reinterpret_cast<const float*>(memory[0].get());
-  const float* const b = reinterpret_cast<const float*>(memory[1].get());
-  float* const c = reinterpret_cast<float*>(memory[2].get());
+  float* floats[3];
+  for (int k = 0; k < 3; ++k) floats[k] = reinterpret_cast<float*>(memory[k].get());
   for (auto _ : state) {
-#pragma GCC ivdep
-    for (int64_t i = 0; i < n; ++i) c[i] = a[i] + b[i];
+    Add(floats[0], floats[1], floats[in_place ? 0 : 2], state.range(0) / sizeof(float));
     benchmark::ClobberMemory();
   }
   state.SetBytesProcessed(state.iterations() * state.range(0));
@@ -80,8 +71,8 @@ void Sizes(benchmark::internal::Benchmark* benchmark) {
   for (const int64_t num_bytes : {4 << 10, 64 << 10, 1 << 20, 16 << 20}) benchmark->Arg(num_bytes);
 }
 
-BENCHMARK(AddInPlace)->Apply(Sizes);
-BENCHMARK(AddOutOfPlace)->Apply(Sizes);
+BENCHMARK_CAPTURE(PlainLoop, in_place, true)->Apply(Sizes);
+BENCHMARK_CAPTURE(PlainLoop, out_of_place, false)->Apply(Sizes);
 
 #define REDUCTION(name, ...) BENCHMARK_CAPTURE(Reductions, name, __VA_ARGS__)->Apply(Sizes)
 

@@ -1,5 +1,9 @@
 #include "ddp/collectives/reduce_kernels.h"
 
+#include <emmintrin.h>
+
+#include <type_traits>
+
 #include "ops/cpu/kernel_element.h"
 
 namespace ddp::OPS_CPU_ISA {
@@ -73,18 +77,19 @@ struct Times {
   static int32_t Of(int32_t a, int32_t b) { return uint32_t(a) * uint32_t(b); }
 };
 
-// a != a is true for NaN only; a comparison with NaN is false, which picks b.
+// a != a is true for NaN only; a comparison with NaN is false, which picks b. Of +0 and -0 the
+// first stays.
 struct Smaller {
   template <class V>
   static V Of(V a, V b) {
-    return (a < b) | (a != a) ? a : b;
+    return (a <= b) | (a != a) ? a : b;
   }
 };
 
 struct Larger {
   template <class V>
   static V Of(V a, V b) {
-    return (a > b) | (a != a) ? a : b;
+    return (a >= b) | (a != a) ? a : b;
   }
 };
 
@@ -187,7 +192,7 @@ template <class V, class F>
 }
 
 // Elements at a time: what is kept of them in between stays in the first-level cache.
-constexpr int64_t kTile = 2048;
+constexpr int64_t kTile = 1024;
 
 // f(begin, size) for all tiles of n elements.
 template <class F>
@@ -303,46 +308,72 @@ const T* At(int64_t i, const void* elements) {
   return static_cast<const T*>(elements) + i;
 }
 
-// The inputs are read before an output, which may be one of them, is written.
-template <class T>
-void ReduceAverage(const void* const* inputs, int64_t num_inputs, void* const* outputs,
-                   int64_t num_outputs, int64_t n) {
-  using V = Value<typename AverageOf<T>::Accumulator>;
-  constexpr Check kCheck = std::is_same_v<V, Value<T>> ? Check::kFinite : Check::kNothing;
-  WithAverage<V>(num_inputs, [=](auto end) {
-    ForEachTile(n, [=](int64_t begin, int64_t size) {
-      alignas(64) T averages[kTile];
-      const bool finite =
-          FoldTile<Plus, V, T, kCheck>(At<T>(begin, inputs[0]), inputs + 1, num_inputs - 1, begin,
-                                       size, static_cast<T*>(averages), end);
-      if constexpr (kCheck == Check::kFinite) {
-        if (!finite) AverageAgain<T>(inputs, num_inputs, begin, size, averages);
-      }
-      for (int64_t k = 0; k < num_outputs; ++k) {
-        __builtin_memcpy(At<T>(begin, outputs[k]), averages, size * sizeof(T));
-      }
-    });
-  });
+// Outputs that are large don't stay in the cache: written past it, they need not be read first.
+constexpr int64_t kStreamedBytes = 4 << 20;
+
+bool IsStreamed(const void* const* inputs, int64_t num_inputs, void* const* outputs,
+                int64_t num_outputs, int64_t num_bytes) {
+  if (num_bytes < kStreamedBytes) return false;
+  for (int64_t j = 0; j < num_outputs; ++j) {
+    for (int64_t k = 0; k < num_inputs; ++k) {
+      if (outputs[j] == inputs[k]) return false;  // read anyway
+    }
+  }
+  return true;
 }
 
-// Element by element the inputs are read before an output, which may be one of them, is written.
+void StreamTile(void* to, const void* from, int64_t num_bytes) {
+  constexpr int64_t kWidth = sizeof(__m128i);
+  const bool aligned = reinterpret_cast<uintptr_t>(to) % kWidth == 0;
+  const int64_t num_vectors = aligned ? num_bytes / kWidth : 0;
+  __m128i* const y = static_cast<__m128i*>(to);
+  const __m128i* const x = static_cast<const __m128i*>(from);
+  for (int64_t i = 0; i < num_vectors; ++i) _mm_stream_si128(y + i, x[i]);
+  __builtin_memcpy(y + num_vectors, x + num_vectors, num_bytes - num_vectors * kWidth);
+}
+
+// f(what becomes of a reduction of n values when all of them are in it).
+template <class Operation, class F>
+[[gnu::always_inline]] inline void WithEnd(int64_t n, F f) {
+  if constexpr (Operation::kAverages) {
+    WithAverage<Value<typename Operation::Accumulator>>(n, f);
+  } else {
+    f(Same());
+  }
+}
+
+// An output may be an input: what an element needs is read before it is written. Averages are kept
+// back until they are known to be right.
 template <class Operation>
 void Reduce(const void* const* inputs, int64_t num_inputs, void* const* outputs,
             int64_t num_outputs, int64_t n) {
   using T = typename Operation::Element;
-  if constexpr (Operation::kAverages) {
-    ReduceAverage<T>(inputs, num_inputs, outputs, num_outputs, n);
-  } else {
+  using V = Value<typename Operation::Accumulator>;
+  constexpr bool kMayOverflow = Operation::kAverages && std::is_same_v<V, Value<T>>;
+  constexpr Check kCheck = kMayOverflow ? Check::kFinite : Check::kNothing;
+  const bool stream = IsStreamed(inputs, num_inputs, outputs, num_outputs, n * sizeof(T));
+  WithEnd<Operation>(num_inputs, [=](auto end) {
     ForEachTile(n, [=](int64_t begin, int64_t size) {
-      T* const out = At<T>(begin, outputs[0]);
-      FoldTile<typename Operation::Combine, Value<typename Operation::Accumulator>, T,
-               Check::kNothing>(At<T>(begin, inputs[0]), inputs + 1, num_inputs - 1, begin, size,
-                                out, Same());
-      for (int64_t k = 1; k < num_outputs; ++k) {
-        __builtin_memcpy(At<T>(begin, outputs[k]), out, size * sizeof(T));
+      alignas(64) T tile[kTile];
+      const bool direct = !kMayOverflow && !stream;
+      T* const results = direct ? At<T>(begin, outputs[0]) : tile;
+      const bool finite = FoldTile<typename Operation::Combine, V, T, kCheck>(
+          At<T>(begin, inputs[0]), inputs + 1, num_inputs - 1, begin, size, results, end);
+      if constexpr (kMayOverflow) {
+        if (!finite) AverageAgain(inputs, num_inputs, begin, size, results);
+      }
+      for (int64_t k = direct ? 1 : 0; k < num_outputs; ++k) {
+        T* const out = At<T>(begin, outputs[k]);
+        const int64_t num_bytes = size * sizeof(T);
+        if (stream) {
+          StreamTile(out, results, num_bytes);
+        } else {
+          __builtin_memcpy(out, results, num_bytes);
+        }
       }
     });
-  }
+  });
+  if (stream) _mm_sfence();
 }
 
 template <class T, class Accumulator, class Combine>
@@ -365,15 +396,12 @@ template <class Operation>
 void Finish(const void* accumulators, int64_t num_ranks, void* out, int64_t n) {
   using T = typename Operation::Element;
   using Accumulator = typename Operation::Accumulator;
-  const Accumulator* const from = static_cast<const Accumulator*>(accumulators);
-  T* const to = static_cast<T*>(out);
-  const auto value = [=](int64_t i) { return Read(from[i]); };
-  if constexpr (Operation::kAverages) {
-    WithAverage<Value<Accumulator>>(num_ranks,
-                                    [=](auto end) { Store<Check::kNothing>(n, to, value, end); });
-  } else {
-    Store<Check::kNothing>(n, to, value, Same());
-  }
+  const Accumulator* const from = At<Accumulator>(0, accumulators);
+  T* const to = At<T>(0, out);
+  WithEnd<Operation>(num_ranks, [=](auto end) {
+    Store<Check::kNothing>(
+        n, to, [=](int64_t i) { return Read(from[i]); }, end);
+  });
 }
 
 template <class T>

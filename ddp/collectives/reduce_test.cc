@@ -265,6 +265,21 @@ TEST(ReduceTest, AnyCutGivesTheSameBits) {
   });
 }
 
+TEST(ReduceTest, LargeOutputsEqualTheReference) {
+  constexpr int64_t kSize = (5 << 20) / sizeof(float) + 6;
+  const auto ranks = RandomRanks<float>(2, kSize, 3);
+  const void* const inputs[] = {ranks[0].data(), ranks[1].data()};
+  for (const ReduceOp op : {ReduceOp::kSum, ReduceOp::kAverage}) {
+    const std::vector<float> expected = Reference(op, ranks);
+    std::vector<float> aligned(kSize);
+    std::vector<float> misaligned(kSize + 1);
+    void* const outputs[] = {aligned.data(), misaligned.data() + 1};
+    Reduce(op, DType::kFloat32, inputs, outputs, kSize);
+    ExpectEqual(aligned, expected);
+    ExpectEqual(std::vector(misaligned.begin() + 1, misaligned.end()), expected);
+  }
+}
+
 // Accumulators of reductions over ranks of T.
 class Accumulators {
  public:

@@ -5,6 +5,7 @@
 
 #include "ops/cpu/convolution_kernels.h"
 #include "ops/cpu/convolution_plan.h"
+#include "ops/cpu/convolution_products.h"
 #include "ops/cpu/convolution_source.h"
 #include "ops/cpu/thread_pool.h"
 
@@ -180,6 +181,9 @@ int64_t BlockElements(const Tensor& tensor) {
 void ConvolutionForward(const ConvolutionShape& shape, const Tensor& x, const Tensor& weight,
                         const Tensor& bias, const Tensor& y, bool accumulate) {
   if (y.num_elements() == 0) return;
+  if (ConvolvesByProducts(shape, y.dtype())) {
+    return ForwardByProducts(shape, x, weight, bias, y, accumulate);
+  }
   const Side source = {shape.in_channels / shape.groups, shape.kernel_elements()};
   const Side output = {shape.out_channels / shape.groups,
                        source.channels * shape.kernel_elements()};
@@ -191,6 +195,9 @@ void ConvolutionForward(const ConvolutionShape& shape, const Tensor& x, const Te
 void ConvolutionBackwardData(const ConvolutionShape& shape, const Tensor& dy, const Tensor& weight,
                              const Tensor& bias, const Tensor& dx, bool accumulate) {
   if (dx.num_elements() == 0) return;
+  if (ConvolvesByProducts(shape, dx.dtype())) {
+    return BackwardDataByProducts(shape, dy, weight, bias, dx, accumulate);
+  }
   const Side output = {shape.in_channels / shape.groups, shape.kernel_elements()};
   const Side source = {shape.out_channels / shape.groups,
                        output.channels * shape.kernel_elements()};

@@ -77,6 +77,8 @@ inline std::vector<ConvolutionShape> ConvolutionShapes() {
       {40, 5, 11, 1, Axis(1, 1), Axis(1, 1)},
       {1, 40, 20, 1, Axis(40, 5, 1, 2), Axis(33, 3, 1, 1)},
       {1, 100, 4, 1, Axis(6, 7, 1, 3), Axis(6, 7, 1, 3)},
+      {2, 128, 130, 1, Axis(4, 3, 1, 1), Axis(5, 3, 2, 2)},
+      {1, 129, 128, 1, Axis(5, 2, 1, 0, 2), Axis(4, 1, 3)},
       {0, 3, 4, 1, Axis(5, 3), Axis(5, 3)},
       {2, 0, 4, 1, Axis(5, 3), Axis(5, 3)},
       {2, 3, 0, 1, Axis(5, 3), Axis(5, 3)},

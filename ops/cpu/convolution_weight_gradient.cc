@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ops/cpu/convolution_plan.h"
+#include "ops/cpu/convolution_products.h"
 #include "ops/cpu/convolution_source.h"
 #include "ops/cpu/convolution_weight_gradient_kernels.h"
 #include "ops/cpu/isa.h"
@@ -19,7 +20,7 @@ constexpr int64_t kMaxChannels = 32;
 constexpr int64_t kWantedItems = 16;
 constexpr int64_t kMaxSumElements = 1 << 20;
 // Multiplications that are worth a hand-over to another thread.
-constexpr double kItemMultiplications = 1e6;
+constexpr double kItemMultiplications = 5e5;
 
 const ConvolutionWeightGradientKernels& KernelsOf(DType dtype) {
   const auto& kernels =
@@ -79,6 +80,7 @@ class WeightGradient {
         kernels_.finish({.sums = SumsOf(0, output / outputs_, first, 0) +
                                  (lane - first) * SizeOf(compute_type_),
                          .lanes = std::min(lanes_ - first, 2 * kernels_.vector),
+                         .lanes_of_sum = outputs_ == 1 ? lanes_ : 1,
                          .count = count,
                          .accumulate = accumulate,
                          .out = dw.raw_data() + output * count * SizeOf(dw.dtype())});
@@ -122,6 +124,7 @@ class WeightGradient {
           Turn(block, image, group, lane, lanes, gradient);
           kernels_.add(
               {.gradient = gradient.raw_data(),
+               .outputs = outputs_,
                .lanes = lanes,
                .rows = block.num_rows,
                .columns = shape_.width.out,
@@ -137,11 +140,26 @@ class WeightGradient {
     }
   }
 
+  // Brings an image's gradient into the order in which kernels_.add reads it.
   void Turn(const CorrelationBlock& block, int64_t image, int64_t group, int64_t lane,
             int64_t lanes, const Tensor& gradient) const {
     const int64_t channel =
         (block.first_image + image) * shape_.out_channels + group * outputs_ + lane;
     const int64_t element = channel * shape_.out_pixels() + block.first_row * shape_.width.out;
+    if (outputs_ == 1) {
+      const int64_t rows = block.num_rows, columns = shape_.width.out;
+      return ConvolutionKernelsOf(dy_.dtype())
+          .pad({.from = dy_.raw_data() + element * SizeOf(dy_.dtype()),
+                .row_stride = columns,
+                .column_stride = 1,
+                .first_row = 0,
+                .end_row = rows,
+                .first_column = 0,
+                .end_column = columns,
+                .rows = rows,
+                .columns = CeilDivide(columns, kernels_.vector) * kernels_.vector,
+                .out = gradient.raw_data()});
+    }
     kernels_.turn({.gradient = dy_.raw_data() + element * SizeOf(dy_.dtype()),
                    .output_stride = shape_.out_pixels(),
                    .outputs = std::min(outputs_ - lane, lanes),
@@ -170,6 +188,9 @@ void ConvolutionBackwardWeight(const ConvolutionShape& shape, const Tensor& x, c
   if (dy.num_elements() == 0) {
     if (!accumulate) dw.FillZero();
     return;
+  }
+  if (ConvolvesByProducts(shape, dw.dtype())) {
+    return BackwardWeightByProducts(shape, x, dy, dw, accumulate);
   }
   const WeightGradient gradient(shape, x, dy);
   gradient.Run();

@@ -9,13 +9,16 @@ namespace {
 // registers.
 constexpr int kMaxTaps = kVectorBytes == 64 ? 9 : 6;
 
+// As wide as an element.
+template <class C>
+using Integer = std::conditional_t<sizeof(C) == 8, int64_t, int32_t>;
+
 // The first halves of a and b, element by element in turn, and the second halves.
 template <class C>
 [[gnu::always_inline]] inline void Interleave(Vector<C> a, Vector<C> b, Vector<C>& first,
                                               Vector<C>& second) {
   constexpr int kWidth = VectorOf<C>::kWidth;
-  using Index = std::conditional_t<sizeof(C) == 8, int64_t, int32_t>;
-  Vector<Index> low, high;
+  Vector<Integer<C>> low, high;
   for (int i = 0; i < kWidth; ++i) {
     low[i] = i / 2 + i % 2 * kWidth;
     high[i] = low[i] + kWidth / 2;
@@ -48,8 +51,14 @@ void TurnSquare(const T* gradient, int64_t output_stride, int64_t outputs, int64
   constexpr int kWidth = VectorOf<C>::kWidth;
   Vector<C> rows[kWidth];
   for (int64_t i = 0; i < kWidth; ++i) {
-    C row[kWidth] = {};
     const T* const from = gradient + i * output_stride;
+    if constexpr (std::is_same_v<T, C>) {
+      if (i < outputs && pixels >= kWidth) {
+        __builtin_memcpy(&rows[i], from, sizeof(rows[i]));
+        continue;
+      }
+    }
+    C row[kWidth] = {};
     if (i < outputs && pixels >= kWidth) {
       ForEach(kWidth, [&](int64_t j) { row[j] = Load(from[j]); });
     } else if (i < outputs) {
@@ -122,10 +131,59 @@ void AddTile(const WeightProducts& p, const int64_t* offsets, C* out) {
   }
 }
 
+// As AddTile for one output, whose lanes are columns modulo a vector: all lanes make up its sum.
+template <class C, int kTaps>
+void AddTileOfOne(const WeightProducts& p, const int64_t* offsets, C* out) {
+  constexpr int64_t kWidth = VectorOf<C>::kWidth;
+  const int64_t whole = p.columns / kWidth * kWidth,
+                pitch = (p.columns + kWidth - 1) / kWidth * kWidth;
+  // Beyond the last column dy is zero, but x may be infinite.
+  Vector<Integer<C>> is_inside;
+  for (int64_t i = 0; i < kWidth; ++i) is_inside[i] = whole + i < p.columns ? -1 : 0;
+  Vector<C> sums[kTaps];
+#pragma GCC unroll 16
+  for (int t = 0; t < kTaps; ++t) sums[t] = VectorAt(out + t * kWidth);
+  for (int64_t row = 0; row < p.rows; ++row) {
+    const C* const gradient = static_cast<const C*>(p.gradient) + row * pitch;
+    const C* const source = static_cast<const C*>(p.source) + row * p.pitch;
+    for (int64_t column = 0; column < whole; column += kWidth) {
+      const Vector<C> arriving = VectorAt(gradient + column);
+#pragma GCC unroll 16
+      for (int t = 0; t < kTaps; ++t) sums[t] += VectorAt(source + offsets[t] + column) * arriving;
+    }
+    if (whole == p.columns) continue;
+    const Vector<C> arriving = VectorAt(gradient + whole);
+#pragma GCC unroll 16
+    for (int t = 0; t < kTaps; ++t) {
+      const Vector<C> values = VectorAt(source + offsets[t] + whole);
+      sums[t] += (is_inside ? values : Vector<C>{}) * arriving;
+    }
+  }
+#pragma GCC unroll 16
+  for (int t = 0; t < kTaps; ++t) __builtin_memcpy(out + t * kWidth, &sums[t], sizeof(sums[t]));
+}
+
+template <class C>
+using Tile = void (*)(const WeightProducts&, const int64_t* offsets, C* out);
+
+template <class C>
+struct TilesOfOne {
+  static constexpr Tile<C> kByTaps[9] = {
+      AddTileOfOne<C, 1>,
+      AddTileOfOne<C, 2>,
+      AddTileOfOne<C, 3>,
+      AddTileOfOne<C, 4>,
+      AddTileOfOne<C, 5>,
+      AddTileOfOne<C, 6>,
+      AddTileOfOne<C, kMaxTaps == 9 ? 7 : 6>,
+      AddTileOfOne<C, kMaxTaps == 9 ? 8 : 6>,
+      AddTileOfOne<C, kMaxTaps>,
+  };
+};
+
 template <class C, int kVectors>
 struct Tiles {
-  using Tile = void (*)(const WeightProducts&, const int64_t* offsets, C* out);
-  static constexpr Tile kByTaps[9] = {
+  static constexpr Tile<C> kByTaps[9] = {
       AddTile<C, kVectors, 1>,
       AddTile<C, kVectors, 2>,
       AddTile<C, kVectors, 3>,
@@ -142,8 +200,9 @@ template <class C>
 void Add(const WeightProducts& p) {
   const int64_t total = p.channels * p.taps;
   const int64_t tiles = (total + kMaxTaps - 1) / kMaxTaps;
-  const auto& by_taps =
-      p.lanes == VectorOf<C>::kWidth ? Tiles<C, 1>::kByTaps : Tiles<C, 2>::kByTaps;
+  const auto& by_taps = p.outputs == 1                   ? TilesOfOne<C>::kByTaps
+                        : p.lanes == VectorOf<C>::kWidth ? Tiles<C, 1>::kByTaps
+                                                         : Tiles<C, 2>::kByTaps;
   int64_t channel = 0, tap = 0;
   for (int64_t tile = 0; tile < tiles; ++tile) {
     const int64_t first = total * tile / tiles, count = total * (tile + 1) / tiles - first;
@@ -176,10 +235,10 @@ template <class T>
 void Finish(const WeightSums& p) {
   const auto* const sums = static_cast<const Compute<T>*>(p.sums);
   T* const out = static_cast<T*>(p.out);
-  if (p.accumulate) {
-    for (int64_t i = 0; i < p.count; ++i) out[i] = Round<T>(Load(out[i]) + sums[i * p.lanes]);
-  } else {
-    for (int64_t i = 0; i < p.count; ++i) out[i] = Round<T>(sums[i * p.lanes]);
+  for (int64_t i = 0; i < p.count; ++i) {
+    Compute<T> sum = 0;
+    for (int64_t lane = 0; lane < p.lanes_of_sum; ++lane) sum += sums[i * p.lanes + lane];
+    out[i] = Round<T>(p.accumulate ? Load(out[i]) + sum : sum);
   }
 }
 

@@ -20,9 +20,12 @@ struct TurnedGradient {
 };
 
 // sums[channel][tap][lane] += sum over pixels of gradient[pixel][lane] source[channel][pixel +
-// tap].
+// tap]. One output alone doesn't fill the lanes: its gradient is [rows][columns, filled up with
+// zeros to whole vectors], and lane l sums over the columns that are l modulo a vector. Up to a
+// vector beyond the source's last pixel is read.
 struct WeightProducts {
   const void* gradient;  // [rows][columns][lanes]
+  int64_t outputs;       // of the group
   int64_t lanes;
   int64_t rows, columns;
   const void* source;
@@ -32,10 +35,10 @@ struct WeightProducts {
   void* sums;
 };
 
-// out[i] (+)= sums[i][first lane], for i in [0, count).
+// out[i] (+)= the sum of sums[i]'s first lanes_of_sum lanes, for i in [0, count).
 struct WeightSums {
   const void* sums;
-  int64_t lanes, count;
+  int64_t lanes, lanes_of_sum, count;
   bool accumulate;
   void* out;
 };

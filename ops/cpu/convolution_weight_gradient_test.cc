@@ -70,6 +70,19 @@ TEST(ConvolutionWeightGradientTest, NotFiniteValuesStayWithTheirTaps) {
   });
 }
 
+// Nor does it where lanes are columns: of one output.
+TEST(ConvolutionWeightGradientTest, NotFiniteValuesStayWithTheirTapsOfOneOutput) {
+  ForEachIsa([] {
+    const ConvolutionShape shape = {1, 1, 1, 1, Axis(3, 1), Axis(5, 3)};
+    const Tensor x = Tensor::Full(InputOf(shape), 1), dy = Tensor::Full(OutputOf(shape), 2);
+    x.data<float>()[4] = std::numeric_limits<float>::infinity();
+    const Tensor dw = Tensor::Empty(WeightOf(shape));
+    ConvolutionBackwardWeight(shape, x, dy, dw);
+    EXPECT_EQ(dw.ToVector<float>(),
+              (std::vector<float>{18, 18, std::numeric_limits<float>::infinity()}));
+  });
+}
+
 TEST(ConvolutionWeightGradientTest, ThreadsDoNotChangeBits) {
   const ConvolutionShape shape = {9, 40, 24, 1, Axis(14, 3, 1, 1), Axis(14, 3, 1, 1)};
   const Tensor x = RandomTensor(InputOf(shape), DType::kFloat32, 1);

@@ -31,6 +31,7 @@ TEST(MatMulTableTest, LargeProductsHaveWorkForManyThreadsAndSmallOnesForOne) {
   EXPECT_EQ(Pieces(kOneDnn, {512, 256, 1024, false, true}), 2);
   EXPECT_EQ(Pieces(kOneDnn, {64, 1024, 784, false, true}), 2);
   EXPECT_EQ(Pieces(kOneDnn, {64, 1568, 128, false, false}), 2);
+  EXPECT_EQ(Pieces(kOneDnn, {64, 128, 1568, false, true}), 2);
   EXPECT_EQ(Pieces(kOneDnn, {1024, 1024, 1024, false, false}), 8);
   EXPECT_EQ(Pieces(kOpenBlas, {1024, 1024, 1024, false, false}), 4);
   EXPECT_EQ(Pieces(kOneDnn, {64, 10, 1024, false, true}), 1);

@@ -16,9 +16,9 @@
 namespace ops::cpu {
 namespace {
 
-constexpr int64_t kChunk = 65536;             // elements that make a hand-over worth its while
-constexpr int64_t kMinColumnsPerChunk = 256;  // rows read in pieces of 1 KiB and more
-constexpr int64_t kColumnsPerChunk = 512;     // at most: their float64 sums fill 4 KiB of L1 cache
+constexpr int64_t kChunk = 65536;              // elements that make a hand-over worth its while
+constexpr int64_t kMinElementsPerPiece = 256;  // neighbours that a chunk reads at once: 1 KiB
+constexpr int64_t kColumnsPerChunk = 512;      // at most: their float64 sums fill 4 KiB of L1 cache
 
 const ReduceKernels& Kernels(const char* operation, DType dtype) {
   if (!IsFloating(dtype)) {
@@ -165,12 +165,13 @@ void SumTo(const Tensor& x, const Tensor& out, bool accumulate, double factor) {
   const ReductionPlan plan = PlanReduction(x.shape(), out.shape());
   const int64_t columns = plan.dims[1].extent;
   const int64_t per_column = columns == 0 ? 1 : x.num_elements() / columns;
+  const int64_t neighbours = Reducer::NumElements(std::span(plan.dims + 2, plan.rank - 2));
   // Sums that each column of the outermost kept dimension needs.
   const int64_t sums_per_column =
       std::max<int64_t>(1, columns == 0 ? 1 : out.num_elements() / columns);
   const int64_t columns_per_chunk =
       std::clamp(kChunk / std::max<int64_t>(1, per_column),
-                 std::max<int64_t>(1, kMinColumnsPerChunk / sums_per_column),
+                 std::max<int64_t>(1, kMinElementsPerPiece / std::max<int64_t>(1, neighbours)),
                  std::max<int64_t>(1, kColumnsPerChunk / sums_per_column));
   ParallelFor(columns, columns_per_chunk, [&](int64_t begin, int64_t end) {
     SumShare(x, out, plan, kernels, begin, end, accumulate, factor);

@@ -6,6 +6,8 @@
 //
 // Work is cut into chunks whose size the caller fixes; threads only decide who runs which chunk.
 // So results don't depend on the number of threads, as long as a chunk writes only what is its own.
+// Each thread begins with a share of neighbouring chunks, the same one in every loop, so that it
+// finds in its core's cache what it wrote in the loop before; and then helps the others.
 // Workers spin for some microseconds before they sleep, as steps follow each other closely.
 #pragma once
 

@@ -23,24 +23,35 @@ bool AllFinite(const Buffer& accumulators) {
   return std::ranges::all_of(values, [](float value) { return std::isfinite(value); });
 }
 
-// The same values as accumulators: of `op` if that is their dtype, else float32 as float64.
-void Widen(ReduceOp op, const Buffer& values, const Buffer& accumulators) {
-  if (accumulators.dtype == AccumulatorOf(op, values.dtype)) {
-    const void* const input = values.data;
-    return Accumulate(op, values.dtype, {&input, 1}, accumulators.data, false, values.num_elements);
-  }
-  std::copy_n(static_cast<const float*>(values.data), values.num_elements,
-              static_cast<double*>(accumulators.data));
+// Whether an average may have been infinite on its way only.
+bool MayOverflow(const Operation& operation) {
+  const ops::DType dtype = operation.input.dtype;
+  return operation.reduction.op == ReduceOp::kAverage && ops::IsFloating(dtype) &&
+         dtype != ops::DType::kFloat64;
 }
 
-void FinishInto(ReduceOp op, const Buffer& sums, int num_ranks, const Buffer& output) {
-  if (sums.dtype == AccumulatorOf(op, output.dtype)) {
-    return Finish(op, output.dtype, sums.data, num_ranks, output.data, output.num_elements);
-  }
-  std::transform(static_cast<const double*>(sums.data),
-                 static_cast<const double*>(sums.data) + sums.num_elements,
-                 static_cast<float*>(output.data),
-                 [=](double sum) { return static_cast<float>(sum / num_ranks); });
+// Calls f with the type of `dtype`, which is a narrower floating point than float64.
+template <class Function>
+void DispatchNarrow(ops::DType dtype, Function f) {
+  if (dtype == ops::DType::kFloat32) return f.template operator()<float>();
+  if (dtype == ops::DType::kBFloat16) return f.template operator()<ops::BFloat16>();
+  f.template operator()<ops::Float16>();
+}
+
+void ToDouble(const Buffer& values, double* wide) {
+  DispatchNarrow(values.dtype, [&]<class T>() {
+    const T* const narrow = static_cast<const T*>(values.data);
+    for (int64_t i = 0; i < values.num_elements; ++i) wide[i] = static_cast<float>(narrow[i]);
+  });
+}
+
+void AveragesFromDouble(const double* sums, int num_ranks, const Buffer& output) {
+  DispatchNarrow(output.dtype, [&]<class T>() {
+    T* const narrow = static_cast<T*>(output.data);
+    for (int64_t i = 0; i < output.num_elements; ++i) {
+      narrow[i] = T(static_cast<float>(sums[i] / num_ranks));
+    }
+  });
 }
 
 // Grows only.
@@ -145,13 +156,18 @@ void HierarchicalBackend::Broadcast(const Buffer& buffer, int root, Deadline dea
 
 void HierarchicalBackend::AllReduce(const Operation& operation, Deadline deadline) {
   const ReduceOp op = operation.reduction.op;
-  const ops::DType dtype = operation.input.dtype;
-  Buffer sums = ReduceToLeaders(operation, AccumulatorOf(op, dtype), deadline);
-  if (op == ReduceOp::kAverage && dtype == ops::DType::kFloat32 && Overflowed(sums, deadline)) {
-    sums = ReduceToLeaders(operation, ops::DType::kFloat64, deadline);
+  const Buffer& output = operation.output;
+  Buffer sums = ReduceToLeaders(operation, /*in_float64=*/false, deadline);
+  const bool overflowed = MayOverflow(operation) && !FiniteOnLeaders(sums, deadline);
+  if (overflowed) sums = ReduceToLeaders(operation, /*in_float64=*/true, deadline);
+  if (plan_.is_leader()) {
+    if (overflowed) {
+      AveragesFromDouble(static_cast<const double*>(sums.data), size_, output);
+    } else {
+      Finish(op, output.dtype, sums.data, size_, output.data, output.num_elements);
+    }
   }
-  if (plan_.is_leader()) FinishInto(op, sums, size_, operation.output);
-  RunOn(local_, {.kind = Kind::kBroadcast, .output = operation.output, .root = leader()}, deadline);
+  RunOn(local_, {.kind = Kind::kBroadcast, .output = output, .root = leader()}, deadline);
 }
 
 // Everybody's reduction, which all but the root throw away.
@@ -167,39 +183,48 @@ void HierarchicalBackend::Reduce(const Operation& operation, Deadline deadline) 
   AllReduce(for_all, deadline);
 }
 
-Buffer HierarchicalBackend::ReduceToLeaders(const Operation& operation, ops::DType dtype,
+Buffer HierarchicalBackend::ReduceToLeaders(const Operation& operation, bool in_float64,
                                             Deadline deadline) {
-  Buffer own = operation.input;
-  const int per_element = AccumulatorsPerElement(operation.reduction.op, own.dtype);
-  if (own.dtype != dtype || per_element != 1) {
-    const int64_t num_accumulators = own.num_elements * per_element;
-    own = {Resize(own_, num_accumulators * ops::SizeOf(dtype)), num_accumulators, dtype};
-    Widen(operation.reduction.op, operation.input, own);
+  const Buffer& input = operation.input;
+  const ReduceOp op = operation.reduction.op;
+  const ops::DType dtype = in_float64 ? ops::DType::kFloat64 : AccumulatorOf(op, input.dtype);
+  Buffer own = input;
+  own.dtype = dtype;
+  if (!in_float64) own.num_elements *= AccumulatorsPerElement(op, input.dtype);
+  if (own.num_bytes() != input.num_bytes() || dtype != input.dtype) {
+    own.data = Resize(own_, own.num_bytes());
+    if (in_float64) {
+      ToDouble(input, static_cast<double*>(own.data));
+    } else {
+      const void* const first = input.data;
+      Accumulate(op, input.dtype, {&first, 1}, own.data, false, input.num_elements);
+    }
   }
-  const ReduceOp op = BetweenAccumulators(operation.reduction.op);
   Buffer sums{nullptr, 0, dtype};
-  if (plan_.is_leader()) {
-    sums = {Resize(sums_, own.num_bytes()), own.num_elements, dtype};
-  }
+  if (plan_.is_leader()) sums = {Resize(sums_, own.num_bytes()), own.num_elements, dtype};
+  const ReduceOp between = BetweenAccumulators(op);
   if (local_.backend != nullptr) {
     RunOn(local_,
-          {.kind = Kind::kReduce, .input = own, .output = sums, .reduction = op, .root = leader()},
+          {.kind = Kind::kReduce,
+           .input = own,
+           .output = sums,
+           .reduction = between,
+           .root = leader()},
           deadline);
     own = sums;
   }
-  RunOn(leaders_, {.kind = Kind::kAllReduce, .input = own, .output = sums, .reduction = op},
+  RunOn(leaders_, {.kind = Kind::kAllReduce, .input = own, .output = sums, .reduction = between},
         deadline);
   return sums;
 }
 
 // All leaders have the same sums, and tell their hosts.
-bool HierarchicalBackend::Overflowed(const Buffer& sums, Deadline deadline) {
-  uint8_t overflowed = plan_.is_leader() && !AllFinite(sums);
-  RunOn(
-      local_,
-      {.kind = Kind::kBroadcast, .output = {&overflowed, 1, ops::DType::kUInt8}, .root = leader()},
-      deadline);
-  return overflowed != 0;
+bool HierarchicalBackend::FiniteOnLeaders(const Buffer& sums, Deadline deadline) {
+  uint8_t finite = plan_.is_leader() && AllFinite(sums);
+  RunOn(local_,
+        {.kind = Kind::kBroadcast, .output = {&finite, 1, ops::DType::kUInt8}, .root = leader()},
+        deadline);
+  return finite != 0;
 }
 
 void HierarchicalBackend::Exchange(std::span<const Operation> operations, Deadline deadline) {

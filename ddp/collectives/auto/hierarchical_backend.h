@@ -47,9 +47,10 @@ class HierarchicalBackend : public Backend {
   void Broadcast(const Buffer& buffer, int root, Deadline deadline);
   void AllReduce(const Operation& operation, Deadline deadline);
   void Reduce(const Operation& operation, Deadline deadline);
-  // The ranks' values, widened to `dtype` and reduced: on the leaders, empty elsewhere.
-  Buffer ReduceToLeaders(const Operation& operation, ops::DType dtype, Deadline deadline);
-  bool Overflowed(const Buffer& sums, Deadline deadline);
+  // Accumulators (reduce.h) of all ranks' values, or their sums in float64: on the leaders, empty
+  // elsewhere.
+  Buffer ReduceToLeaders(const Operation& operation, bool in_float64, Deadline deadline);
+  bool FiniteOnLeaders(const Buffer& sums, Deadline deadline);
   int leader() const { return plan_.local_ranks().front(); }
 
   const int rank_;

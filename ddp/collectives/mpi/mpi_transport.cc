@@ -159,26 +159,52 @@ void MpiTransport::LookForFarewells() {
 
 bool MpiTransport::Await(MPI_Request& request, int peer, std::span<const int> needed,
                          Deadline deadline) {
+  const auto is_done = [&] {
+    int done = 0;
+    Check(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test");
+    return done != 0;
+  };
+  return Poll(is_done, {&peer, 1}, needed, deadline);
+}
+
+int MpiTransport::ReceiveFromAny(std::span<const int> peers, Slot slot, void* data,
+                                 size_t num_bytes, Deadline deadline) {
+  const int tag = static_cast<int>(slot);
+  int sender = -1;
+  const auto has_come = [&] {
+    for (const int peer : peers) {
+      int found = 0;
+      Check(MPI_Iprobe(peer, tag, communicator_, &found, MPI_STATUS_IGNORE), "MPI_Iprobe");
+      if (found != 0) sender = peer;
+    }
+    return sender >= 0;
+  };
+  Poll(has_come, peers, {}, deadline);
+  Check(MPI_Recv(data, static_cast<int>(num_bytes), MPI_BYTE, sender, tag, communicator_,
+                 MPI_STATUS_IGNORE),
+        "MPI_Recv");
+  return sender;
+}
+
+template <class IsDone>
+bool MpiTransport::Poll(IsDone is_done, std::span<const int> peers, std::span<const int> needed,
+                        Deadline deadline) {
   constexpr int kPollsBetweenLooks = 64;
   std::optional<Deadline> last_chance;
   for (int polls = 0;; ++polls) {
-    int done = 0;
-    Check(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test");
-    if (done != 0) return true;
+    if (is_done()) return true;
     if (stopped_) throw Stopped();
     if (polls % kPollsBetweenLooks == kPollsBetweenLooks - 1) {
-      LookForFarewells();
       const auto now = Clock::now();
-      const auto has_left = [this](int rank) { return left_[rank]; };
-      const bool lost = has_left(peer);
-      if (!last_chance && (lost || std::ranges::any_of(needed, has_left))) {
-        last_chance = now + kGrace;
-      }
+      const std::optional<int> lost = FindLost(peers);
+      if (!last_chance && (lost || FindLost(needed))) last_chance = now + kGrace;
       if (last_chance && now >= *last_chance) {
         if (!lost) return false;
-        throw PeerTrouble(PeerTrouble::kLost, {peer});
+        throw PeerTrouble(PeerTrouble::kLost, {*lost});
       }
-      if (now >= deadline) throw PeerTrouble(PeerTrouble::kTimedOut, {peer});
+      if (now >= deadline) {
+        throw PeerTrouble(PeerTrouble::kTimedOut, std::vector<int>(peers.begin(), peers.end()));
+      }
     }
     Pause(polls);
   }

@@ -25,6 +25,8 @@ class MpiTransport : public Transport {
   ~MpiTransport() override;
 
   std::unique_ptr<Channel> Open(int peer, void* data, size_t num_bytes, Deadline deadline) override;
+  int ReceiveFromAny(std::span<const int> peers, Slot slot, void* data, size_t num_bytes,
+                     Deadline deadline) override;
   std::optional<int> FindLost(std::span<const int> peers) override;
   void Stop() override { stopped_ = true; }
   void Close() override;
@@ -32,8 +34,11 @@ class MpiTransport : public Transport {
  private:
   class MpiChannel;
 
-  // Returns when `request` is done; false when one of `needed` is lost first. The receive of a peer
-  // that has left counts as long as it may still arrive.
+  // Polls until `is_done()`; returns false when one of `needed` is lost first, throws PeerTrouble
+  // when one of `peers` is. What a peer sent before it left counts as long as it may still arrive.
+  template <class IsDone>
+  bool Poll(IsDone is_done, std::span<const int> peers, std::span<const int> needed,
+            Deadline deadline);
   bool Await(MPI_Request& request, int peer, std::span<const int> needed, Deadline deadline);
   void LookForFarewells();
   void SayFarewell();

@@ -105,6 +105,7 @@ bool Exchange::Receive(Message& message) {
 void Exchange::CheckLetter(const Message& message, const Call& theirs) const {
   Call expected = message.call;
   expected.kind = OperationKind::kSend;
+  expected.root = rank_;
   if (theirs == expected) return;
   const int peer = message.operation->root;
   throw Disagreement(peer, DescribeDisagreement(rank_, message.call, peer, theirs));

@@ -13,7 +13,7 @@ constexpr int64_t kPage = 4096;
 // Operations whose ranks give no more than this are done with one exchange of slots.
 constexpr int64_t kPayloadBytes = 16 << 10;
 // Twice this stays in the second-level cache.
-constexpr int64_t kStageBytes = 512 << 10;
+constexpr int64_t kStageBytes = 128 << 10;
 constexpr int64_t kLargestLetter = 64 << 10;
 constexpr int64_t kLettersOfARank = 1 << 20;
 

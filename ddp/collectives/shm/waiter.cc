@@ -12,7 +12,10 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr int kSpins = 500;  // some 10 to 20 us
+// Spins, some 2 to 5 us. They help no one where another process keeps the peer from running: fewer
+// after each wait that they didn't end, all again from time to time.
+constexpr int kSpins = 100;
+constexpr uint32_t kWaitsUntilAll = 64;
 constexpr Duration kYielding = 200us;
 constexpr Duration kSleep = 50ms;  // longest, between two looks at the peers
 
@@ -52,10 +55,14 @@ void Waiter::Await(Counter& counter, const std::function<bool()>& has_come,
 }
 
 // Without a system call at first, without a sleep at all.
-bool Waiter::ComesSoon(const std::function<bool()>& has_come) const {
-  for (int i = 0; may_spin_ && i < kSpins; ++i) {
-    if (has_come()) return true;
-    _mm_pause();
+bool Waiter::ComesSoon(const std::function<bool()>& has_come) {
+  if (may_spin_) {
+    if (++num_waits_ % kWaitsUntilAll == 0) num_spins_ = kSpins;
+    for (int i = 0; i < num_spins_; ++i) {
+      if (has_come()) return true;
+      _mm_pause();
+    }
+    num_spins_ /= 2;
   }
   const Deadline end = Clock::now() + kYielding;
   do {

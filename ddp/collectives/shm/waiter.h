@@ -52,7 +52,7 @@ class Waiter {
     }
     return missing;
   }
-  bool ComesSoon(const std::function<bool()>& has_come) const;
+  bool ComesSoon(const std::function<bool()>& has_come);
 
   // How a rank was lost, if it was.
   using LossOf = std::optional<std::string> (Waiter::*)(int rank) const;
@@ -62,6 +62,8 @@ class Waiter {
 
   Segment& segment_;
   const bool may_spin_;
+  uint32_t num_waits_ = 0;
+  int num_spins_ = 0;
   std::atomic<bool> is_stopped_ = false;
   std::atomic<Counter*> sleeps_on_ = nullptr;
 };
