@@ -3,13 +3,13 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#include <chrono>
+#include <cstdint>
 #include <ctime>
 
-namespace ddp::gloo_backend {
-namespace {
+#include "ddp/store/socket.h"
 
-constexpr Duration kTickingTime = std::chrono::milliseconds(5);
+namespace ddp {
+namespace {
 
 sigset_t OnlySigpipe() {
   sigset_t set;
@@ -20,23 +20,49 @@ sigset_t OnlySigpipe() {
 
 }  // namespace
 
-LoopTicker::LoopTicker() : event_(OpenEvent()) {}
+LoopTasks::LoopTasks() : event_(OpenEvent()) {}
 
-void LoopTicker::Attach(gloo::transport::tcp::Device& device) {
+void LoopTasks::Attach(gloo::transport::tcp::Device& device) {
   device.registerDescriptor(event_.get(), EPOLLIN, this);
 }
 
-// The event stays ready, and the loop turns, until somebody reads it.
-void LoopTicker::Start() {
-  stop_at_ = (Clock::now() + kTickingTime).time_since_epoch().count();
-  const uint64_t one = 1;
-  [[maybe_unused]] const ssize_t written = write(event_.get(), &one, sizeof one);
+void LoopTasks::Run(std::function<void()> task) {
+  std::latch done(1);
+  {
+    std::lock_guard lock(mutex_);
+    tasks_.push_back({std::move(task), &done});
+  }
+  Wake();
+  done.wait();
 }
 
-void LoopTicker::handleEvents(int) {
-  if (Clock::now().time_since_epoch().count() < stop_at_) return;
-  uint64_t count = 0;
-  [[maybe_unused]] const ssize_t size = read(event_.get(), &count, sizeof count);
+// The event stays ready, and the loop turns, as nobody reads it any more.
+void LoopTasks::Hurry() {
+  {
+    std::lock_guard lock(mutex_);
+    in_a_hurry_ = true;
+  }
+  Wake();
+}
+
+void LoopTasks::handleEvents(int) {
+  std::deque<Task> tasks;
+  {
+    std::lock_guard lock(mutex_);
+    if (in_a_hurry_) return;
+    uint64_t count = 0;
+    [[maybe_unused]] const ssize_t size = read(event_.get(), &count, sizeof count);
+    tasks.swap(tasks_);
+  }
+  for (const Task& task : tasks) {
+    task.run();
+    task.done->count_down();
+  }
+}
+
+void LoopTasks::Wake() {
+  const uint64_t one = 1;
+  [[maybe_unused]] const ssize_t written = write(event_.get(), &one, sizeof one);
 }
 
 ScopedIgnoreSigpipe::ScopedIgnoreSigpipe() {
@@ -53,4 +79,4 @@ ScopedIgnoreSigpipe::~ScopedIgnoreSigpipe() {
   pthread_sigmask(SIG_SETMASK, &previous_, nullptr);
 }
 
-}  // namespace ddp::gloo_backend
+}  // namespace ddp

@@ -3,31 +3,56 @@
 
 #include <signal.h>
 
-#include <atomic>
-#include <memory>
+#include <deque>
+#include <functional>
+#include <latch>
+#include <mutex>
+#include <utility>
 
-#include "ddp/store/socket.h"
+#include "ddp/file_descriptor.h"
 #include "gloo/transport/tcp/device.h"
 #include "gloo/transport/tcp/loop.h"
 
-namespace ddp::gloo_backend {
+namespace ddp {
 
-// Keeps the loop of a device turning. Whoever opens or closes a connection waits for the end of the
-// loop's present turn, which lasts up to 10 ms while nothing happens: with this, it lasts
-// microseconds. A turn costs CPU, so it ends by itself after a short while.
-class LoopTicker : public gloo::transport::tcp::Handler {
+// Runs a function on the loop each time its descriptor is ready. An exception would end the
+// process: the function must not throw.
+class LoopCallback : public gloo::transport::tcp::Handler {
  public:
-  LoopTicker();
+  explicit LoopCallback(std::function<void()> function) : function_(std::move(function)) {}
+  void handleEvents(int) override { function_(); }
 
-  // Both before the device ends. The loop calls this object as long as the device lives.
+ private:
+  const std::function<void()> function_;
+};
+
+// Runs functions on a device's loop, now. Opening and closing connections belongs there: any other
+// thread would wait for the end of the loop's present turn, which lasts up to 10 ms.
+class LoopTasks : public gloo::transport::tcp::Handler {
+ public:
+  LoopTasks();
+
+  // Before the others. The loop calls this object as long as the device lives.
   void Attach(gloo::transport::tcp::Device& device);
-  void Start();
+  // Returns when `task` has run; it must not throw. Not for the loop itself.
+  void Run(std::function<void()> task);
+  // From now on the loop makes no pauses, so that the device can end without waiting for one.
+  void Hurry();
 
   void handleEvents(int events) override;
 
  private:
+  struct Task {
+    std::function<void()> run;
+    std::latch* done;
+  };
+
+  void Wake();
+
   const FileDescriptor event_;
-  std::atomic<Clock::rep> stop_at_ = 0;
+  std::mutex mutex_;
+  std::deque<Task> tasks_;   // guarded by mutex_
+  bool in_a_hurry_ = false;  // guarded by mutex_
 };
 
 // While it lives, a peer that is gone doesn't end this thread's process: Gloo writes to sockets
@@ -43,4 +68,4 @@ class ScopedIgnoreSigpipe {
   sigset_t previous_;
 };
 
-}  // namespace ddp::gloo_backend
+}  // namespace ddp

@@ -1,90 +1,280 @@
 #include "ddp/collectives/gloo/mesh.h"
 
+#include <fmt/format.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
+#include <stdexcept>
+#include <utility>
 
-#include "gloo/transport/pair.h"
+#include "ddp/collectives/gloo/pair.h"
+#include "ddp/store/socket.h"
+#include "gloo/transport/tcp/attr.h"
 
-namespace ddp::gloo_backend {
+namespace ddp {
 namespace {
 
 using gloo::transport::UnboundBuffer;
 using std::chrono::milliseconds;
 
 constexpr milliseconds kForever = std::chrono::hours(24 * 365);
+// Beyond those of messages.
+constexpr uint64_t kFirstWatchSlot = uint64_t{1} << 32;
+// A peer whose call doesn't come that long is called once more.
+constexpr Duration kCallAgainAfter = milliseconds(200);
+
+// How long a rank that leaves waits until its last bytes have left, and how often it looks.
+constexpr Duration kLongestFarewell = std::chrono::seconds(2);
+constexpr Duration kGlance = std::chrono::microseconds(200);
 
 enum class Outcome { kDone, kInterrupted, kFailed };
 
 // Gloo throws for a broken connection and for a timeout alike.
-Outcome WaitOnce(UnboundBuffer* buffer, bool is_send, milliseconds timeout) {
+Outcome WaitOnce(UnboundBuffer* buffer, bool is_send, int* from, milliseconds timeout) {
   try {
-    const bool done = is_send ? buffer->waitSend(timeout) : buffer->waitRecv(timeout);
+    const bool done = is_send ? buffer->waitSend(timeout) : buffer->waitRecv(from, timeout);
     return done ? Outcome::kDone : Outcome::kInterrupted;
   } catch (const std::exception&) {
     return Outcome::kFailed;
   }
 }
 
+std::shared_ptr<gloo::transport::tcp::Device> CreateDevice(const std::string& address) {
+  gloo::transport::tcp::attr attributes;
+  attributes.hostname = address;
+  try {
+    return std::dynamic_pointer_cast<gloo::transport::tcp::Device>(
+        gloo::transport::tcp::CreateDevice(attributes));
+  } catch (const std::exception& error) {
+    throw std::invalid_argument(fmt::format("can't listen on {}: {}", address, error.what()));
+  }
+}
+
 }  // namespace
 
-Mesh::Mesh(Connections connections, int rank, int size)
-    : rank_(rank),
-      size_(size),
-      connections_(std::move(connections)),
-      lost_(size, false),
-      watcher_([this] { Watch(); }) {}
+class MeshChannel : public Channel {
+ public:
+  MeshChannel(Mesh* mesh, int peer, std::unique_ptr<UnboundBuffer> buffer)
+      : Channel(peer), mesh_(mesh), peer_(peer), buffer_(std::move(buffer)) {}
 
+  void Send(Slot slot, size_t offset, size_t num_bytes) override {
+    try {
+      buffer_->send(peer_, static_cast<uint64_t>(slot), offset, num_bytes);
+    } catch (const std::exception&) {
+      mesh_->ThrowLost(peer_);
+    }
+    ++pending_sends_;
+  }
+
+  void Receive(Slot slot, size_t offset, size_t num_bytes) override {
+    try {
+      buffer_->recv(peer_, static_cast<uint64_t>(slot), offset, num_bytes);
+    } catch (const std::exception&) {
+      mesh_->ThrowLost(peer_);
+    }
+    ++pending_receives_;
+  }
+
+  bool AwaitReceiveUnlessLost(std::span<const int> needed, Deadline deadline) override {
+    const Mesh::Pending pending{
+        .buffer = buffer_.get(), .is_send = false, .peers = {&peer_, 1}, .needed = needed};
+    if (!mesh_->Await(pending, deadline)) return false;
+    --pending_receives_;
+    return true;
+  }
+
+  void AwaitReceive(Deadline deadline) override { AwaitReceiveUnlessLost({}, deadline); }
+
+  void AwaitReceives(Deadline deadline) override {
+    while (pending_receives_ > 0) AwaitReceive(deadline);
+  }
+
+  void AwaitSends(Deadline deadline) override {
+    for (; pending_sends_ > 0; --pending_sends_) {
+      mesh_->Await({.buffer = buffer_.get(), .is_send = true, .peers = {&peer_, 1}}, deadline);
+    }
+  }
+
+ private:
+  Mesh* const mesh_;
+  const int peer_;
+  const std::unique_ptr<UnboundBuffer> buffer_;
+  int pending_sends_ = 0;
+  int pending_receives_ = 0;
+};
+
+Mesh::Mesh(const Meeting& meeting, const std::string& address)
+    : Transport(meeting.rank(), meeting.size()),
+      device_(CreateDevice(address)),
+      context_(std::dynamic_pointer_cast<gloo::transport::tcp::Context>(
+          device_->createContext(rank(), size()))),
+      stop_event_(OpenEvent()),
+      links_(size(), Link::kNone),
+      watch_slot_(kFirstWatchSlot) {
+  loop_.Attach(*device_);
+  // Of no use, but not set otherwise.
+  context_->setTimeout(std::chrono::seconds(30));
+  connector_.emplace(
+      meeting, address, device_.get(), &loop_, [this](int peer) { return Admit(peer); },
+      [this](int peer, FileDescriptor connection) { Adopt(peer, std::move(connection)); });
+  watcher_ = std::thread([this] { Watch(); });
+}
+
+// Connections end gently, unless they were closed before.
 Mesh::~Mesh() {
+  connector_.reset();
   {
     std::lock_guard lock(mutex_);
     ending_ = true;
     if (sentinel_ != nullptr) sentinel_->abortWaitRecv();
   }
   watcher_.join();
-  connections_.ticker->Start();
-  connections_.context.reset();
-  connections_.device.reset();
-}
-
-Channel Mesh::Open(int peer, void* data, size_t num_bytes) {
-  return Channel(this, peer, connections_.context->createUnboundBuffer(data, num_bytes));
+  AwaitSent();
+  loop_.Run([this] {
+    for (AdoptedPair* const pair : Pairs()) pair->CloseGently();
+  });
+  loop_.Hurry();
 }
 
 void Mesh::Stop() {
+  const uint64_t one = 1;
+  [[maybe_unused]] const ssize_t written = write(stop_event_.get(), &one, sizeof one);
   std::lock_guard lock(mutex_);
   stopped_ = true;
+  changed_.notify_all();
   InterruptIfHopeless();
 }
 
 void Mesh::Close() {
-  connections_.ticker->Start();
-  for (int peer = 0; peer < size_; ++peer) {
-    if (peer != rank_) connections_.context->getPair(peer)->close();
-  }
+  connector_->StopListening();
+  loop_.Run([this] {
+    closed_ = true;
+    for (AdoptedPair* const pair : Pairs()) pair->close();
+  });
 }
 
 std::optional<int> Mesh::FindLost(std::span<const int> peers) {
   std::lock_guard lock(mutex_);
-  const auto found = std::ranges::find_if(peers, [this](int peer) { return lost_[peer]; });
+  const auto found =
+      std::ranges::find_if(peers, [this](int peer) { return links_[peer] == Link::kLost; });
   return found == peers.end() ? std::nullopt : std::optional(*found);
+}
+
+std::unique_ptr<Channel> Mesh::Open(int peer, void* data, size_t num_bytes, Deadline deadline) {
+  Connect(peer, deadline);
+  return std::make_unique<MeshChannel>(this, peer, context_->createUnboundBuffer(data, num_bytes));
+}
+
+int Mesh::ReceiveFromAny(std::span<const int> peers, Slot slot, void* data, size_t num_bytes,
+                         Deadline deadline) {
+  const auto buffer = context_->createUnboundBuffer(data, num_bytes);
+  try {
+    buffer->recv({peers.begin(), peers.end()}, static_cast<uint64_t>(slot), 0, num_bytes);
+  } catch (const std::exception&) {
+    // Somebody is lost: the wait finds out who.
+  }
+  int from = -1;
+  Await({.buffer = buffer.get(), .peers = peers, .from = &from}, deadline);
+  return from;
+}
+
+void Mesh::Connect(int peer, Deadline deadline) {
+  while (true) {
+    Link link;
+    {
+      std::lock_guard lock(mutex_);
+      if (stopped_) throw Stopped();
+      link = links_[peer];
+      if (link == Link::kNone) links_[peer] = Link::kCalling;
+    }
+    if (link == Link::kOpen) return;
+    if (link == Link::kLost) throw PeerTrouble(PeerTrouble::kLost, {peer});
+    if (link != Link::kAnswering) Call(peer, deadline);
+    AwaitLink(peer, deadline);
+  }
+}
+
+void Mesh::Call(int peer, Deadline deadline) {
+  try {
+    FileDescriptor connection = connector_->Call(peer, stop_event_.get(), deadline);
+    if (connection.is_open()) loop_.Run([&] { Adopt(peer, std::move(connection)); });
+  } catch (const std::exception&) {
+    std::lock_guard lock(mutex_);
+    // The peer may have called meanwhile, and left.
+    if (links_[peer] != Link::kCalling) return;
+    links_[peer] = Link::kNone;
+    throw;
+  }
+}
+
+void Mesh::AwaitLink(int peer, Deadline deadline) {
+  std::unique_lock lock(mutex_);
+  const auto is_over = [&] {
+    return stopped_ || links_[peer] == Link::kOpen || links_[peer] == Link::kLost;
+  };
+  const Deadline patience = std::min(deadline, DeadlineAfter(kCallAgainAfter));
+  if (changed_.wait_until(lock, patience, is_over)) return;
+  if (Clock::now() >= deadline) throw PeerTrouble(PeerTrouble::kTimedOut, {peer});
+}
+
+bool Mesh::Admit(int peer) {
+  std::lock_guard lock(mutex_);
+  const Link link = links_[peer];
+  const bool admitted = link == Link::kNone || (link == Link::kCalling && peer > rank());
+  if (admitted) links_[peer] = Link::kAnswering;
+  return admitted;
+}
+
+void Mesh::Adopt(int peer, FileDescriptor connection) {
+  Link link = Link::kLost;
+  try {
+    auto pair =
+        std::make_unique<AdoptedPair>(context_.get(), device_.get(), peer, std::move(connection));
+    if (closed_) pair->close();
+    context_->getPair(peer) = std::move(pair);
+    link = Link::kOpen;
+  } catch (const std::exception&) {
+    // It broke at once.
+  }
+  std::lock_guard lock(mutex_);
+  links_[peer] = link;
+  if (link == Link::kOpen && sentinel_ != nullptr) PostSentinelTo(peer);
+  changed_.notify_all();
+}
+
+std::vector<AdoptedPair*> Mesh::Pairs() const {
+  std::vector<AdoptedPair*> pairs;
+  for (int peer = 0; peer < size(); ++peer) {
+    auto* const pair = static_cast<AdoptedPair*>(context_->getPair(peer).get());
+    if (pair != nullptr) pairs.push_back(pair);
+  }
+  return pairs;
+}
+
+void Mesh::AwaitSent() const {
+  const Deadline deadline = DeadlineAfter(kLongestFarewell);
+  for (AdoptedPair* const pair : Pairs()) {
+    while (pair->HasUnsent() && Clock::now() < deadline) std::this_thread::sleep_for(kGlance);
+  }
 }
 
 bool Mesh::Await(const Pending& pending, Deadline deadline) {
   BeginWait(pending);
-  const Outcome outcome =
-      WaitOnce(pending.buffer, pending.is_send, milliseconds(MillisecondsLeft(deadline)));
+  const Outcome outcome = WaitOnce(pending.buffer, pending.is_send, pending.from,
+                                   milliseconds(MillisecondsLeft(deadline)));
   EndWait();
   if (outcome == Outcome::kDone) return true;
-  if (Clock::now() >= deadline) throw PeerTrouble(PeerTrouble::kTimedOut, {pending.peer});
-  if (outcome == Outcome::kInterrupted && !IsLost(pending.peer)) return false;
+  if (Clock::now() >= deadline) {
+    throw PeerTrouble(PeerTrouble::kTimedOut, {pending.peers.begin(), pending.peers.end()});
+  }
+  const std::optional<int> lost = FindLost(pending.peers);
+  if (outcome == Outcome::kInterrupted && !lost) return false;
   // What had arrived before the peer was lost counts: it may have left in good order.
-  if (WaitOnce(pending.buffer, pending.is_send, milliseconds(1)) == Outcome::kDone) return true;
-  ThrowLost(pending.peer);
-}
-
-bool Mesh::IsLost(int peer) {
-  std::lock_guard lock(mutex_);
-  return lost_[peer];
+  if (WaitOnce(pending.buffer, pending.is_send, pending.from, milliseconds(1)) == Outcome::kDone) {
+    return true;
+  }
+  ThrowLost(lost.value_or(pending.peers.front()));
 }
 
 void Mesh::BeginWait(const Pending& pending) {
@@ -106,12 +296,13 @@ void Mesh::ThrowLost(int peer) {
   throw PeerTrouble(PeerTrouble::kLost, {peer});
 }
 
+bool Mesh::IsAnyLost(std::span<const int> peers) const {
+  return std::ranges::any_of(peers, [this](int peer) { return links_[peer] == Link::kLost; });
+}
+
 void Mesh::InterruptIfHopeless() {
   if (waiting_.buffer == nullptr) return;
-  const auto is_lost = [this](int peer) { return lost_[peer]; };
-  if (!stopped_ && !is_lost(waiting_.peer) && std::ranges::none_of(waiting_.needed, is_lost)) {
-    return;
-  }
+  if (!stopped_ && !IsAnyLost(waiting_.peers) && !IsAnyLost(waiting_.needed)) return;
   if (waiting_.is_send) {
     waiting_.buffer->abortWaitSend();
   } else {
@@ -121,72 +312,29 @@ void Mesh::InterruptIfHopeless() {
 
 // A connection that breaks fails the receives that wait on it, among them the sentinel's.
 void Mesh::Watch() {
-  const ScopedIgnoreSigpipe guard;
-  for (uint64_t round = 0;; ++round) {
-    const auto sentinel = connections_.context->createUnboundBuffer(nullptr, 0);
-    if (!PostSentinel(sentinel.get(), round)) return;
-    WaitOnce(sentinel.get(), false, kForever);
-    std::lock_guard lock(mutex_);
-    sentinel_ = nullptr;
-  }
-}
-
-bool Mesh::PostSentinel(UnboundBuffer* sentinel, uint64_t round) {
-  std::vector<bool> lost(size_, false);
-  for (int peer = 0; peer < size_; ++peer) {
-    if (peer == rank_) continue;
-    try {
-      sentinel->recv(peer, kWatch + round, 0, 0);
-    } catch (const std::exception&) {
-      lost[peer] = true;
+  while (true) {
+    UnboundBuffer* sentinel = nullptr;
+    {
+      std::lock_guard lock(mutex_);
+      if (ending_) return;
+      sentinel_ = context_->createUnboundBuffer(nullptr, 0);
+      sentinel = sentinel_.get();
+      ++watch_slot_;
+      for (int peer = 0; peer < size(); ++peer) {
+        if (links_[peer] == Link::kOpen) PostSentinelTo(peer);
+      }
+      InterruptIfHopeless();
     }
+    WaitOnce(sentinel, false, nullptr, kForever);
   }
-  std::lock_guard lock(mutex_);
-  lost_ = lost;
-  InterruptIfHopeless();
-  sentinel_ = sentinel;
-  return !ending_;
 }
 
-void Channel::Send(Slot slot, size_t offset, size_t num_bytes) {
+void Mesh::PostSentinelTo(int peer) {
   try {
-    buffer_->send(peer_, slot, offset, num_bytes);
+    sentinel_->recv(peer, watch_slot_, 0, 0);
   } catch (const std::exception&) {
-    mesh_->ThrowLost(peer_);
-  }
-  ++pending_sends_;
-}
-
-void Channel::Receive(Slot slot, size_t offset, size_t num_bytes) {
-  try {
-    buffer_->recv(peer_, slot, offset, num_bytes);
-  } catch (const std::exception&) {
-    mesh_->ThrowLost(peer_);
-  }
-  ++pending_receives_;
-}
-
-void Channel::AwaitReceive(Deadline deadline) {
-  mesh_->Await({.buffer = buffer_.get(), .peer = peer_, .is_send = false}, deadline);
-  --pending_receives_;
-}
-
-bool Channel::AwaitReceiveUnlessLost(std::span<const int> needed, Deadline deadline) {
-  const Mesh::Pending pending{
-      .buffer = buffer_.get(), .peer = peer_, .is_send = false, .needed = needed};
-  if (!mesh_->Await(pending, deadline)) return false;
-  --pending_receives_;
-  return true;
-}
-
-void Channel::AwaitReceives(Deadline deadline) {
-  while (pending_receives_ > 0) AwaitReceive(deadline);
-}
-
-void Channel::AwaitSends(Deadline deadline) {
-  for (; pending_sends_ > 0; --pending_sends_) {
-    mesh_->Await({.buffer = buffer_.get(), .peer = peer_, .is_send = true}, deadline);
+    links_[peer] = Link::kLost;
   }
 }
 
-}  // namespace ddp::gloo_backend
+}  // namespace ddp

@@ -1,141 +1,115 @@
-// Mesh: connections to all peers, and messages over them that can be waited for with a deadline and
-// that notice when a peer is gone.
+// Mesh: messages over Gloo's TCP connections, which come about as they are needed.
 //
 // Gloo moves the bytes. What it leaves open is closed here: a message that was half received when
 // its connection broke is never reported, a timeout closes all connections, and nothing says whose
 // connection broke. So a thread watches the connections and interrupts who waits for a lost peer.
 #pragma once
 
-#include <exception>
+#include <condition_variable>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <span>
+#include <string>
 #include <thread>
-#include <utility>
 #include <vector>
 
-#include "ddp/collectives/gloo/rendezvous.h"
-#include "ddp/duration.h"
+#include "ddp/collectives/gloo/connector.h"
+#include "ddp/collectives/gloo/loop.h"
+#include "ddp/collectives/gloo/pair.h"
+#include "ddp/collectives/meeting.h"
+#include "ddp/collectives/messages/transport.h"
+#include "ddp/file_descriptor.h"
+#include "gloo/transport/tcp/context.h"
+#include "gloo/transport/tcp/device.h"
 #include "gloo/transport/unbound_buffer.h"
 
-namespace ddp::gloo_backend {
+namespace ddp {
 
-// Messages of one slot between two ranks arrive in the order in which they were sent. A message
-// must not be larger than the receive it meets: Gloo ends the process.
-enum Slot : uint64_t { kCallEven, kCallOdd, kScatter, kGather, kWatch };
-
-// What a wait ends with when it doesn't end well; turned into one of ddp/errors.h by the group.
-class PeerTrouble : public std::exception {
+class Mesh : public Transport {
  public:
-  enum Kind { kLost, kTimedOut };
+  // Peers reach this rank at `address`.
+  Mesh(const Meeting& meeting, const std::string& address);
+  ~Mesh() override;
 
-  PeerTrouble(Kind kind, std::vector<int> ranks) : kind_(kind), ranks_(std::move(ranks)) {}
-  Kind kind() const { return kind_; }
-  const std::vector<int>& ranks() const { return ranks_; }
-  const char* what() const noexcept override { return "trouble with a peer"; }
+  std::unique_ptr<Channel> Open(int peer, void* data, size_t num_bytes, Deadline deadline) override;
+  int ReceiveFromAny(std::span<const int> peers, Slot slot, void* data, size_t num_bytes,
+                     Deadline deadline) override;
+  std::optional<int> FindLost(std::span<const int> peers) override;
+  void Stop() override;
+  void Close() override;
 
  private:
-  Kind kind_;
-  std::vector<int> ranks_;
-};
+  friend class MeshChannel;
 
-// Mesh::Stop was called.
-class Stopped : public std::exception {
- public:
-  const char* what() const noexcept override { return "stopped"; }
-};
+  enum class Link {
+    kNone,
+    kCalling,    // this rank calls the peer
+    kAnswering,  // the peer has called
+    kOpen,
+    kLost,
+  };
 
-class Channel;
-
-class Mesh {
- public:
-  Mesh(Connections connections, int rank, int size);
-  ~Mesh();
-
-  int rank() const { return rank_; }
-  int size() const { return size_; }
-
-  // A way to send from and receive into `num_bytes` at `data`, to and from `peer`. The memory must
-  // outlive the channel, the channel must not outlive the mesh.
-  Channel Open(int peer, void* data, size_t num_bytes);
-
-  // The one of `peers` that is lost, if any; what it sent before may still be there.
-  std::optional<int> FindLost(std::span<const int> peers);
-
-  // Ends the present wait and all later ones with Stopped. Safe from any thread.
-  void Stop();
-  // Closes all connections, which peers notice at once.
-  void Close();
-
- private:
-  friend class Channel;
-
-  // A wait for one message, or for its having left.
+  // A wait for a message, or for its having left.
   struct Pending {
     gloo::transport::UnboundBuffer* buffer = nullptr;
-    int peer = -1;
     bool is_send = false;
+    std::span<const int> peers = {};   // one of them sends or receives it
     std::span<const int> needed = {};  // the loss of one of these ends the wait too
+    int* from = nullptr;               // who has sent it
   };
+
+  void Connect(int peer, Deadline deadline);
+  void Call(int peer, Deadline deadline);
+  // Until there is a connection; for a while only, as the call that was to come may have failed.
+  void AwaitLink(int peer, Deadline deadline);
+
+  // These run on the device's loop.
+  bool Admit(int peer);
+  void Adopt(int peer, FileDescriptor connection);
+
+  // For who knows that there is none to come.
+  std::vector<AdoptedPair*> Pairs() const;
+  // A connection that closes while the peer sends something, as a watcher may at any time, drops
+  // what hasn't left.
+  void AwaitSent() const;
 
   // Returns false when one of `needed` was lost before it was done.
   bool Await(const Pending& pending, Deadline deadline);
   void BeginWait(const Pending& pending);
   void EndWait();
-  bool IsLost(int peer);
   // After an operation of Gloo's threw: throws what that means.
   [[noreturn]] void ThrowLost(int peer);
 
-  // Interrupts the present wait, if it is for a lost peer or the mesh was stopped. mutex_ is held.
-  void InterruptIfHopeless();
   void Watch();
-  // Posts receives that never complete on the connections that are left; those that can't take one
-  // are lost. Returns false when it is time to end.
-  bool PostSentinel(gloo::transport::UnboundBuffer* sentinel, uint64_t round);
 
-  const int rank_;
-  const int size_;
-  Connections connections_;
+  // These need mutex_.
+  // Posts a receive that never completes, but fails when the connection breaks.
+  void PostSentinelTo(int peer);
+  bool IsAnyLost(std::span<const int> peers) const;
+  // Interrupts the present wait, if it is for a lost peer or the mesh was stopped.
+  void InterruptIfHopeless();
 
+  // They must end the other way round.
+  LoopTasks loop_;
+  const std::shared_ptr<gloo::transport::tcp::Device> device_;
+  const std::shared_ptr<gloo::transport::tcp::Context> context_;
+  bool closed_ = false;  // of the device's loop
+
+  const FileDescriptor stop_event_;  // readable after Stop
   std::mutex mutex_;
-  // Guarded by mutex_.
+  std::condition_variable changed_;
+  // Guarded by mutex_, which nobody may hold who waits for the device's loop.
+  std::vector<Link> links_;  // by rank
   Pending waiting_;
-  std::vector<bool> lost_;
   bool stopped_ = false;
   bool ending_ = false;
-  gloo::transport::UnboundBuffer* sentinel_ = nullptr;
+  std::unique_ptr<gloo::transport::UnboundBuffer> sentinel_;
+  uint64_t watch_slot_;  // the sentinel's
 
+  std::optional<Connector> connector_;
   std::thread watcher_;
 };
 
-// One thread at a time uses the channels of a mesh.
-class Channel {
- public:
-  // Bytes [offset, offset + num_bytes) of the channel's memory. Both return at once.
-  void Send(Slot slot, size_t offset, size_t num_bytes);
-  void Receive(Slot slot, size_t offset, size_t num_bytes);
-
-  // Waits for the earliest receive that wasn't waited for yet.
-  void AwaitReceive(Deadline deadline);
-  // The same, but returns false when one of the peers `needed` is lost first.
-  bool AwaitReceiveUnlessLost(std::span<const int> needed, Deadline deadline);
-  // Wait for all of them.
-  void AwaitReceives(Deadline deadline);
-  void AwaitSends(Deadline deadline);
-
-  int peer() const { return peer_; }
-
- private:
-  friend class Mesh;
-  Channel(Mesh* mesh, int peer, std::unique_ptr<gloo::transport::UnboundBuffer> buffer)
-      : mesh_(mesh), peer_(peer), buffer_(std::move(buffer)) {}
-
-  Mesh* mesh_;
-  int peer_;
-  std::unique_ptr<gloo::transport::UnboundBuffer> buffer_;
-  int pending_sends_ = 0;
-  int pending_receives_ = 0;
-};
-
-}  // namespace ddp::gloo_backend
+}  // namespace ddp

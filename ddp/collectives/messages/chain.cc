@@ -15,7 +15,8 @@ constexpr int64_t kPieceBytes = 256 << 10;
 
 ChainArithmetic ArithmeticOf(ReduceOp op, ops::DType dtype, int num_ranks) {
   return {
-      .accumulator_bytes = AccumulatorBytes(op, dtype),
+      .accumulator_bytes =
+          AccumulatorsPerElement(op, dtype) * ops::SizeOf(AccumulatorOf(op, dtype)),
       .accumulate =
           [=](const void* input, void* sums, bool go_on, int64_t num_elements) {
             Accumulate(op, dtype, {&input, 1}, sums, go_on, num_elements);

@@ -37,6 +37,7 @@ class Values {
   Buffer buffer(const Block& block) {
     return {bytes_.data() + block.begin * ops::SizeOf(dtype_), block.num_elements, dtype_};
   }
+  int64_t num_elements() const { return num_elements_; }
   friend bool operator==(const Values&, const Values&) = default;
 
  private:
@@ -45,10 +46,15 @@ class Values {
   std::vector<std::byte> bytes_;
 };
 
+bool SameBits(const Buffer& a, const Buffer& b) {
+  return a.num_bytes() == b.num_bytes() &&
+         std::equal(a.bytes(), a.bytes() + a.num_bytes(), b.bytes());
+}
+
 // The same on every rank that asks. Their sums depend on the order.
 Values ValuesOf(int rank, DType dtype, int64_t num_elements) {
   constexpr double kMagnitudes[] = {1e4, 1, -1e4, 0.125, -3};
-  std::mt19937 random(rank);
+  std::minstd_rand random(rank + 1);
   Values values(dtype, num_elements);
   ops::Dispatch(dtype, [&]<class T>() {
     T* const data = static_cast<T*>(values.buffer().data);
@@ -117,9 +123,7 @@ std::vector<Case> AllCases() {
         cases.push_back({num_ranks, dtype, num_elements});
       }
     }
-    for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
-      cases.push_back({num_ranks, dtype, (1 << 20) + 3});
-    }
+    if (num_ranks % 3 == 0) cases.push_back({num_ranks, DType::kFloat32, (1 << 20) + 3});
   }
   return cases;
 }
@@ -133,9 +137,14 @@ class OperationsTest : public testing::TestWithParam<Case> {
   Values Mine(const Rank& rank) const { return ValuesOf(rank.rank(), dtype(), num_elements()); }
   Values Nothing() const { return Values(dtype(), num_elements()); }
 
+  // Blocks are smaller where everyone has one.
+  int64_t block_elements() const {
+    return num_elements() > 1000 ? num_elements() / size() : num_elements();
+  }
+
   // Every other rank has three elements more.
   std::vector<int64_t> UnevenCounts() const {
-    std::vector<int64_t> counts(size(), num_elements());
+    std::vector<int64_t> counts(size(), block_elements());
     for (int rank = 0; rank < size(); rank += 2) counts[rank] += 3;
     return counts;
   }
@@ -154,24 +163,23 @@ class OperationsTest : public testing::TestWithParam<Case> {
     return reduced;
   }
 
-  void ExpectReduceScatter(Rank& rank, const std::vector<int64_t>& counts, int64_t total) const {
-    Values input = ValuesOf(rank.rank(), dtype(), total);
-    Operation operation{
-        .kind = OperationKind::kReduceScatter, .input = input.buffer(), .input_counts = counts};
-    const Block block = operation.InputBlock(rank.rank(), size());
-    Values output(dtype(), block.num_elements);
-    operation.output = output.buffer();
-    rank.Run(operation);
-    Values reduced = Reduced(ReduceOp::kSum, total);
-    Values expected(dtype(), block.num_elements);
-    std::copy_n(reduced.buffer(block).bytes(), expected.buffer().num_bytes(),
-                expected.buffer().bytes());
-    EXPECT_EQ(output, expected);
-    // In place.
-    operation.output = input.buffer(block);
-    rank.Run(operation);
-    std::copy_n(input.buffer(block).bytes(), output.buffer().num_bytes(), output.buffer().bytes());
-    EXPECT_EQ(output, expected);
+  // What rank 0 to size() - 1 get of the sum of so many elements, cut up by `counts`.
+  void ExpectReduceScatter(const std::vector<int64_t>& counts, int64_t total) const {
+    Values sum = Reduced(ReduceOp::kSum, total);
+    RunRanks(size(), [&](Rank& rank) {
+      Values input = ValuesOf(rank.rank(), dtype(), total);
+      Operation operation{
+          .kind = OperationKind::kReduceScatter, .input = input.buffer(), .input_counts = counts};
+      const Block block = operation.InputBlock(rank.rank(), size());
+      Values output(dtype(), block.num_elements);
+      operation.output = output.buffer();
+      rank.Run(operation);
+      EXPECT_TRUE(SameBits(output.buffer(), sum.buffer(block)));
+      // In place.
+      operation.output = input.buffer(block);
+      rank.Run(operation);
+      EXPECT_TRUE(SameBits(input.buffer(block), sum.buffer(block)));
+    });
   }
 
   // All ranks' blocks, one after the other.
@@ -189,27 +197,29 @@ class OperationsTest : public testing::TestWithParam<Case> {
 INSTANTIATE_TEST_SUITE_P(All, OperationsTest, testing::ValuesIn(AllCases()), NameOf);
 
 TEST_P(OperationsTest, AllReduce) {
-  RunRanks(size(), [&](Rank& rank) {
-    for (const ReduceOp op : {ReduceOp::kSum, ReduceOp::kAverage, ReduceOp::kProduct,
-                              ReduceOp::kMin, ReduceOp::kMax, ReduceOp::kBitXor}) {
-      if (!Supports(op, dtype())) continue;
+  for (const ReduceOp op : {ReduceOp::kSum, ReduceOp::kAverage, ReduceOp::kProduct, ReduceOp::kMin,
+                            ReduceOp::kMax, ReduceOp::kBitXor}) {
+    if (!Supports(op, dtype())) continue;
+    const Values expected = Reduced(op, num_elements());
+    RunRanks(size(), [&](Rank& rank) {
       Values input = Mine(rank), output = Nothing();
       rank.Run({.kind = OperationKind::kAllReduce,
                 .input = input.buffer(),
                 .output = output.buffer(),
                 .reduction = op});
-      EXPECT_EQ(output, Reduced(op, num_elements())) << Name(op);
+      EXPECT_EQ(output, expected) << Name(op);
       EXPECT_EQ(input, Mine(rank));
       rank.Run({.kind = OperationKind::kAllReduce,
                 .input = input.buffer(),
                 .output = input.buffer(),
                 .reduction = op});
-      EXPECT_EQ(input, output) << Name(op) << " in place";
-    }
-  });
+      EXPECT_EQ(input, expected) << Name(op) << " in place";
+    });
+  }
 }
 
 TEST_P(OperationsTest, Reduce) {
+  const Values expected = Reduced(ReduceOp::kSum, num_elements());
   RunRanks(size(), [&](Rank& rank) {
     for (int root = 0; root < size(); root += 3) {
       const bool is_root = rank.rank() == root;
@@ -219,25 +229,22 @@ TEST_P(OperationsTest, Reduce) {
                 .output = is_root ? output.buffer() : Buffer(),
                 .reduction = ReduceOp::kSum,
                 .root = root});
-      EXPECT_EQ(output, is_root ? Reduced(ReduceOp::kSum, num_elements()) : Nothing());
+      EXPECT_EQ(output, is_root ? expected : Nothing());
       EXPECT_EQ(input, Mine(rank));
       rank.Run({.kind = OperationKind::kReduce,
                 .input = input.buffer(),
                 .output = is_root ? input.buffer() : Buffer(),
                 .reduction = ReduceOp::kSum,
                 .root = root});
-      EXPECT_EQ(input, is_root ? output : Mine(rank));
+      EXPECT_EQ(input, is_root ? expected : Mine(rank));
     }
   });
 }
 
 TEST_P(OperationsTest, ReduceScatter) {
   const std::vector<int64_t> counts = UnevenCounts();
-  const int64_t total = std::accumulate(counts.begin(), counts.end(), int64_t{0});
-  RunRanks(size(), [&](Rank& rank) {
-    ExpectReduceScatter(rank, {}, num_elements() * size());
-    ExpectReduceScatter(rank, counts, total);
-  });
+  ExpectReduceScatter({}, block_elements() * size());
+  ExpectReduceScatter(counts, std::accumulate(counts.begin(), counts.end(), int64_t{0}));
 }
 
 TEST_P(OperationsTest, Broadcast) {
@@ -251,12 +258,12 @@ TEST_P(OperationsTest, Broadcast) {
 }
 
 TEST_P(OperationsTest, AllGather) {
-  RunRanks(size(), [&](Rank& rank) {
-    const std::vector<int64_t> even(size(), num_elements()), uneven = UnevenCounts();
-    for (const std::vector<int64_t>& counts : {even, uneven}) {
-      Values expected = Gathered(counts);
+  const std::vector<int64_t> even(size(), block_elements()), uneven = UnevenCounts();
+  for (const std::vector<int64_t>& counts : {even, uneven}) {
+    const Values expected = Gathered(counts);
+    RunRanks(size(), [&](Rank& rank) {
       Values input = ValuesOf(rank.rank(), dtype(), counts[rank.rank()]);
-      Values output(dtype(), expected.buffer().num_elements);
+      Values output(dtype(), expected.num_elements());
       Operation operation{
           .kind = OperationKind::kAllGather, .input = input.buffer(), .output = output.buffer()};
       if (counts == uneven) operation.output_counts = counts;
@@ -266,26 +273,28 @@ TEST_P(OperationsTest, AllGather) {
       operation.input = output.buffer(operation.OutputBlock(rank.rank(), size()));
       rank.Run(operation);
       EXPECT_EQ(output, expected);
-    }
-  });
+    });
+  }
 }
 
 TEST_P(OperationsTest, GatherAndScatter) {
   const int root = size() - 1;
-  RunRanks(size(), [&](Rank& rank) {
-    const std::vector<int64_t> even(size(), num_elements()), uneven = UnevenCounts();
-    for (const std::vector<int64_t>& counts : {even, uneven}) {
-      const std::vector<int64_t> given = counts == uneven ? counts : std::vector<int64_t>();
+  const std::vector<int64_t> even(size(), block_elements()), uneven = UnevenCounts();
+  for (const std::vector<int64_t>& counts : {even, uneven}) {
+    const std::vector<int64_t> given = counts == uneven ? counts : std::vector<int64_t>();
+    const Values expected = Gathered(counts);
+    RunRanks(size(), [&](Rank& rank) {
       const bool is_root = rank.rank() == root;
-      Values expected = Gathered(counts);
       Values input = ValuesOf(rank.rank(), dtype(), counts[rank.rank()]);
-      Values all(dtype(), is_root ? expected.buffer().num_elements : 0);
+      Values all(dtype(), is_root ? expected.num_elements() : 0);
       rank.Run({.kind = OperationKind::kGather,
                 .input = input.buffer(),
                 .output = all.buffer(),
                 .root = root,
                 .output_counts = given});
-      EXPECT_EQ(all, is_root ? expected : all);
+      if (is_root) {
+        EXPECT_EQ(all, expected);
+      }
       Values output(dtype(), counts[rank.rank()]);
       rank.Run({.kind = OperationKind::kScatter,
                 .input = all.buffer(),
@@ -293,8 +302,8 @@ TEST_P(OperationsTest, GatherAndScatter) {
                 .root = root,
                 .input_counts = given});
       EXPECT_EQ(output, input);
-    }
-  });
+    });
+  }
 }
 
 // Rank r's block for rank s is s elements longer than the others.
@@ -302,7 +311,7 @@ TEST_P(OperationsTest, AllToAll) {
   RunRanks(size(), [&](Rank& rank) {
     const auto value = [](int from, int to) { return from * 16 + to; };
     for (const bool is_even : {true, false}) {
-      const auto count = [&](int to) { return num_elements() + (is_even ? 0 : to); };
+      const auto count = [&](int to) { return block_elements() + (is_even ? 0 : to); };
       Operation operation{.kind = OperationKind::kAllToAll};
       int64_t num_sent = 0;
       for (int peer = 0; peer < size(); ++peer) num_sent += count(peer);
@@ -330,7 +339,7 @@ TEST_P(OperationsTest, AllToAll) {
 }
 
 // Nobody leaves a barrier before the last has come.
-TEST(MessageBackendTest, Barrier) {
+TEST(MessageBackendTest, BarrierWaitsForAll) {
   for (const int size : {2, 5, 12}) {
     std::atomic<int> num_here = 0;
     RunRanks(size, [&](Rank& rank) {
