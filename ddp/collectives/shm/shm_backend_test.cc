@@ -492,7 +492,7 @@ TEST(Waits, EndAtTheDeadlineAndNameWhoIsMissing) {
   for (const AllReduce& all_reduce : kAllReduces) {
     RunRanks(4, [&](TestRank& rank) {
       if (rank.rank() % 2 == 0) {
-        ExpectTrouble(rank, all_reduce, 500ms, PeerTrouble::kTimedOut, {1, 3}, 500ms, 600ms);
+        ExpectTrouble(rank, all_reduce, 1s, PeerTrouble::kTimedOut, {1, 3}, 1s, 1100ms);
       } else {
         rank.AwaitOthers();
       }
