@@ -51,6 +51,7 @@ int RunRank(const TestSetting& setting, int rank, int port, bool direct) {
                                        .world_size = setting.num_ranks,
                                        .store = store,
                                        .timeout = kTimeout,
+                                       .interface = "lo",
                                        .host = fmt::format("host{}", setting.HostOf(rank))});
   const ops::Memory memory = direct ? group->Allocate(kElements * 4, ops::Device::Cpu())
                                     : ops::AllocateMemory(kElements * 4);

@@ -40,6 +40,8 @@ std::unique_ptr<ProcessGroup> TestRank::Join(const TestSetting& setting,
                                              ProcessGroupOptions options) {
   options.backend = setting.backend;
   options.host = fmt::format("host{}", setting.HostOf(rank_));
+  // These hosts reach each other inside one machine.
+  if (setting.num_hosts > 1) options.interface = "lo";
   return Join(options);
 }
 
