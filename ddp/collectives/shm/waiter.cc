@@ -32,13 +32,16 @@ Waiter::Waiter(Segment& segment)
 
 void Waiter::Await(Counter& counter, const std::function<bool()>& has_come,
                    const std::function<std::vector<int>()>& missing, Deadline deadline) {
-  if (ComesSoon(has_come)) return;
+  const bool came_soon = ComesSoon(has_come);
+  // What comes after Stop has come too late.
+  CheckStopped();
+  if (came_soon) return;
   sleeps_on_ = &counter;
   Deadline next_look = Clock::now() + kSleep;
   while (true) {
     const uint32_t seen = counter.value();
-    if (has_come()) break;
     CheckStopped();
+    if (has_come()) break;
     const Deadline now = Clock::now();
     if (now >= deadline) {
       const std::vector<int> late = missing();
