@@ -78,7 +78,11 @@ std::string AddressOfInterface(const std::string& name) {
 std::string AddressTowardsPeers(const std::vector<Member>& members, int rank) {
   const Member& self = members[rank];
   const auto on_this_host = [&](const Member& member) { return member.host == self.host; };
-  if (std::ranges::all_of(members, on_this_host)) return "127.0.0.1";
+  // Whoever reaches the store by the loopback interface shares it with the store.
+  const auto by_loopback = [](const Member& member) { return IsLoopback(member.address); };
+  if (std::ranges::all_of(members, on_this_host) || std::ranges::all_of(members, by_loopback)) {
+    return "127.0.0.1";
+  }
   if (IsReachableFromOutside(self.address)) return self.address;
   // The store is on this host: a peer's way to it shows the network that joins us.
   for (const Member& member : members) {

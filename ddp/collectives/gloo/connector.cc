@@ -24,6 +24,9 @@ namespace {
 constexpr char kTaken = 'y';
 constexpr char kCallingYou = 'n';
 
+// Before why a rank can't be called, in place of where.
+constexpr char kUnreachable = '-';
+
 // Callers that may be silent at the same time, beside the peers.
 constexpr int kMaxStrangers = 64;
 // How often a wait that nothing else can interrupt looks whether it should end.
@@ -94,9 +97,9 @@ Connector::Connector(const Meeting& meeting, const std::string& address,
   device_->registerDescriptor(listener_.get(), EPOLLIN, &accept_all_);
 }
 
-void Connector::TellUnreachable(const Meeting& meeting) noexcept {
+void Connector::TellUnreachable(const Meeting& meeting, const std::string& reason) noexcept {
   try {
-    meeting.store->Set(KeyOf(meeting.rank()), Encode(Entry()), std::chrono::seconds(1));
+    meeting.store->Set(KeyOf(meeting.rank()), kUnreachable + reason, std::chrono::seconds(1));
   } catch (const std::exception&) {
     // Without a store there is no way to tell them.
   }
@@ -122,7 +125,9 @@ Connector::Entry Connector::LookUp(int peer, int interrupt, Deadline deadline) {
   while (true) {
     ThrowIfStopped(interrupt);
     try {
-      return Decode(store_->Get(KeyOf(peer), std::min(TimeLeft(deadline), kStoreSlice)));
+      const std::string text = store_->Get(KeyOf(peer), std::min(TimeLeft(deadline), kStoreSlice));
+      if (!text.starts_with(kUnreachable)) return Decode(text);
+      throw PeerTrouble(PeerTrouble::kLost, {peer}, text.substr(1));
     } catch (const TimeoutError&) {
       if (Clock::now() >= deadline) throw PeerTrouble(PeerTrouble::kTimedOut, {peer});
     }
@@ -131,7 +136,6 @@ Connector::Entry Connector::LookUp(int peer, int interrupt, Deadline deadline) {
 
 FileDescriptor Connector::Call(int peer, int interrupt, Deadline deadline) {
   const Entry entry = LookUp(peer, interrupt, deadline);
-  if (entry.port == 0) throw PeerTrouble(PeerTrouble::kLost, {peer}, "it could not join");
   FileDescriptor connection = ConnectTo(peer, entry.host, entry.port, interrupt, deadline);
   const Hello hello{.secret = entry.secret, .rank = rank_};
   send(connection.get(), &hello, sizeof hello, MSG_NOSIGNAL);

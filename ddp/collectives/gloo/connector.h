@@ -34,8 +34,8 @@ class Connector {
             Connected connected);
   ~Connector() { StopListening(); }
 
-  // In place of a Connector: peers that want to call this rank needn't wait for it.
-  static void TellUnreachable(const Meeting& meeting) noexcept;
+  // In place of a Connector: peers that want to call this rank learn why they can't.
+  static void TellUnreachable(const Meeting& meeting, const std::string& reason) noexcept;
 
   // Calls `peer`. Returns the connection, or one that isn't open where the peer doesn't take the
   // call because it is calling this rank. Throws PeerTrouble, and Stopped when `interrupt` becomes
@@ -58,8 +58,8 @@ class Connector {
 
   // What the store says about a rank.
   struct Entry {
-    std::string host = "nowhere";
-    int port = 0;  // 0: it can't be reached
+    std::string host;
+    int port = 0;
     Secret secret = {};
   };
 

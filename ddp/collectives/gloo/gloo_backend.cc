@@ -34,8 +34,8 @@ std::unique_ptr<Backend> MakeGlooBackend(const Meeting& meeting) {
   const ScopedIgnoreSigpipe guard;
   try {
     return std::make_unique<GlooBackend>(std::make_unique<Mesh>(meeting, ChooseAddress(meeting)));
-  } catch (const std::exception&) {
-    Connector::TellUnreachable(meeting);
+  } catch (const std::exception& error) {
+    Connector::TellUnreachable(meeting, error.what());
     throw;
   }
 }
