@@ -13,6 +13,9 @@ using Deadline = Clock::time_point;
 // Every wait has a deadline; this is it unless something else was asked for.
 inline constexpr Duration kDefaultTimeout = std::chrono::minutes(10);
 
+// How long another machine may be silent before it counts as lost.
+inline constexpr Duration kDefaultHeartbeatTimeout = std::chrono::seconds(60);
+
 // A negative timeout counts as zero, one beyond a year as a year: sums with it don't overflow.
 Duration ClampTimeout(Duration timeout);
 

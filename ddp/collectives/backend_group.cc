@@ -40,6 +40,20 @@ Operation Premultiply(Operation operation, std::vector<std::byte>& scratch) {
 
 }  // namespace
 
+// An operation that runs, for the watch.
+class BackendGroup::Watched {
+ public:
+  Watched(std::optional<FailureWatch>& watch, Clock::time_point start) : watch_(watch) {
+    if (watch_) watch_->Begin(start);
+  }
+  ~Watched() {
+    if (watch_) watch_->End();
+  }
+
+ private:
+  std::optional<FailureWatch>& watch_;
+};
+
 class BackendGroup::Task : public WorkQueue::Item {
  public:
   Task(BackendGroup* group, Part part) : group_(group), part_(std::move(part)) {}
@@ -78,12 +92,16 @@ BackendGroup::BackendGroup(Meeting meeting, std::string_view backend_name,
                  .host = meeting_.members[rank()].host}),
       num_sent_(size(), 0),
       num_received_(size(), 0) {
+  if (meeting_.store != nullptr) {
+    watch_.emplace(meeting_.store, [this](const Failure& failure) { Fail(failure, "a peer"); });
+  }
   Issue({.kind = OperationKind::kJoin}, TimeLeft(meeting_.deadline))->Wait();
 }
 
 BackendGroup::~BackendGroup() {
   if (std::uncaught_exceptions() > exceptions_at_start_) Abort("an exception ended it");
   queue_.reset();
+  watch_.reset();
   // Whoever still wants something of this rank learns that it left. Connections end gently then:
   // what was sent still arrives.
   if (!failed_ && meeting_.store != nullptr) {
@@ -161,6 +179,7 @@ void BackendGroup::RunTogether(std::span<Part> parts) {
   const Part& first = parts.front();
   const auto start = first.posted ? first.issued : Clock::now();
   for (const Part& part : parts) recorder_.Started(part.record, start);
+  const Watched watched(watch_, start);
   if (failed_) {
     ThrowFailure(
         fmt::format("{} can't run, the group failed in {}", Describe(first.call), WhereItFailed()));

@@ -17,6 +17,7 @@
 
 #include "ddp/collectives/backend.h"
 #include "ddp/collectives/failure.h"
+#include "ddp/collectives/failure_watch.h"
 #include "ddp/collectives/flight_recorder.h"
 #include "ddp/collectives/meeting.h"
 #include "ddp/collectives/process_group.h"
@@ -54,6 +55,7 @@ class BackendGroup : public ProcessGroup {
   };
   class Task;
   class CoalescedTask;
+  class Watched;
 
   WorkPtr Issue(Operation operation, Timeout timeout) override;
   int64_t NextNumber(const Operation& operation);
@@ -95,6 +97,7 @@ class BackendGroup : public ProcessGroup {
   std::optional<Failure> failure_;  // guarded by mutex_
   std::string failed_in_;           // guarded by mutex_
 
+  std::optional<FailureWatch> watch_;  // where there are peers
   std::unique_ptr<WorkQueue> queue_ = std::make_unique<WorkQueue>();
 };
 

@@ -27,6 +27,11 @@ Failure Decode(const std::string& text) {
           text.substr(colon + 1)};
 }
 
+// Whether it is that `rank` is gone, as a peer sees it who doesn't know why.
+bool Concerns(const Failure& failure, int rank) {
+  return failure.kind == Kind::kPeerLost && failure.rank == rank;
+}
+
 }  // namespace
 
 std::string Failure::Describe() const {
@@ -59,9 +64,23 @@ std::string FormatRanks(const std::vector<int>& ranks) {
 
 Failure AgreeOnFailure(Store& store, const Failure& mine) {
   try {
-    return Decode(store.CompareAndSet(kKey, "", Encode(mine), kStoreTimeout));
+    const std::string found = store.CompareAndSet(kKey, "", Encode(mine), kStoreTimeout);
+    const Failure first = Decode(found);
+    if (first.kind != Kind::kLeft || mine.kind == Kind::kLeft || Concerns(mine, first.rank)) {
+      return first;
+    }
+    return Decode(store.CompareAndSet(kKey, found, Encode(mine), kStoreTimeout));
   } catch (const std::exception&) {
     return mine;
+  }
+}
+
+std::optional<Failure> FindFailure(Store& store) {
+  try {
+    if (!store.Check({kKey}, kStoreTimeout)) return std::nullopt;
+    return Decode(store.Get(kKey, kStoreTimeout));
+  } catch (const std::exception&) {
+    return std::nullopt;
   }
 }
 

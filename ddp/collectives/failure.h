@@ -2,6 +2,7 @@
 // who see no more than a closed connection, name the same cause.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,8 +33,12 @@ struct Failure {
 // "rank 1", "ranks 1, 2".
 std::string FormatRanks(const std::vector<int>& ranks);
 
-// Writes `mine` into `store`, unless there is a failure already. Returns the one that is there
-// now; `mine` when the store doesn't answer soon.
+// Writes `mine` into `store`, unless there is a failure already; that another rank left in good
+// order gives way to what is worse. Returns the one that is there now; `mine` when the store
+// doesn't answer soon.
 Failure AgreeOnFailure(Store& store, const Failure& mine);
+
+// The one that is there, if any.
+std::optional<Failure> FindFailure(Store& store);
 
 }  // namespace ddp

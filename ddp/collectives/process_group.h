@@ -164,6 +164,9 @@ struct ProcessGroupOptions {
   std::shared_ptr<Store> store = nullptr;
   // Limit of each operation, and of meeting.
   Duration timeout = kDefaultTimeout;
+  // How long a peer's machine, or the network to it, may be silent before the peer counts as lost;
+  // a quarter of this, in whole seconds, lies between questions. For TCP.
+  Duration heartbeat_timeout = kDefaultHeartbeatTimeout;
   // Where this rank's tensors are; a backend that can't reach it is an error that says which can.
   ops::Device device = ops::Device::Cpu();
   // The network interface that peers connect to, such as "eth0"; "": the one that leads to the

@@ -29,6 +29,10 @@ FileDescriptor ConnectPatiently(const std::string& host, int port, Deadline dead
 // A descriptor that becomes readable when a number is written to it (eventfd).
 FileDescriptor OpenEvent();
 
+// The connection breaks when the other machine, or the way to it, is silent for `timeout`: its
+// kernel answers even where its process is stopped.
+void KeepAlive(int socket, Duration timeout);
+
 int LocalPort(int socket);
 // The numeric address of this end.
 std::string LocalHost(int socket);

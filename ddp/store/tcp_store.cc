@@ -164,7 +164,9 @@ std::unique_ptr<TcpStore::Connection> TcpStore::TakeConnection(Deadline deadline
       return connection;
     }
   }
-  return std::make_unique<Connection>(Connect(host_, port_, deadline), deadline);
+  FileDescriptor socket = Connect(host_, port_, deadline);
+  KeepAlive(socket.get(), kDefaultHeartbeatTimeout);
+  return std::make_unique<Connection>(std::move(socket), deadline);
 }
 
 void TcpStore::GiveBack(std::unique_ptr<Connection> connection) {

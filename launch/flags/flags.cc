@@ -56,6 +56,8 @@ ABSL_FLAG(std::string, device, "cpu", "where tensors live");
 ABSL_FLAG(int64_t, threads, 1, "threads per rank; results don't depend on it");
 ABSL_FLAG(int64_t, bucket_bytes, 25 << 20, "bytes of gradients that travel together");
 ABSL_FLAG(absl::Duration, timeout, absl::Minutes(10), "longest wait for another rank");
+ABSL_FLAG(absl::Duration, heartbeat_timeout, absl::Seconds(60),
+          "silence of another machine, or of the network to it, after which it counts as lost");
 ABSL_FLAG(std::string, flight_record_dir, "",
           "folder for what the ranks' collectives did last, when one fails or on SIGUSR2");
 
@@ -78,7 +80,7 @@ const FlagGroups& Groups() {
         "seed"}},
       {"Ranks",
        {"nproc_per_node", "backend", "interface", "device", "threads", "bucket_bytes", "timeout",
-        "flight_record_dir"}},
+        "heartbeat_timeout", "flight_record_dir"}},
       {"Output", {"log_every", "eval_every", "summary_json", "losses", "save"}},
   };
   return groups;
@@ -136,6 +138,7 @@ TrainOptions OptionsFromFlags(const Environment& environment) {
   options.threads = absl::GetFlag(FLAGS_threads);
   options.bucket_bytes = absl::GetFlag(FLAGS_bucket_bytes);
   options.timeout = absl::ToChronoNanoseconds(absl::GetFlag(FLAGS_timeout));
+  options.heartbeat_timeout = absl::ToChronoNanoseconds(absl::GetFlag(FLAGS_heartbeat_timeout));
   options.flight_record_dir = absl::GetFlag(FLAGS_flight_record_dir);
   options.log_every = absl::GetFlag(FLAGS_log_every);
   options.eval_every = absl::GetFlag(FLAGS_eval_every);

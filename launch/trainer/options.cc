@@ -114,6 +114,9 @@ void Validate(const TrainOptions& options) {
   Require(options.timeout > ddp::Duration::zero(), "timeout",
           fmt::format("{}s", std::chrono::duration<double>(options.timeout).count()),
           "a duration above 0, such as 90s or 10m");
+  Require(options.heartbeat_timeout > ddp::Duration::zero(), "heartbeat_timeout",
+          fmt::format("{}s", std::chrono::duration<double>(options.heartbeat_timeout).count()),
+          "a duration above 0, such as 90s or 10m");
   RequireAtLeast(1, "log_every", options.log_every);
   RequireAtLeast(0, "eval_every", options.eval_every);
 }

@@ -45,6 +45,7 @@ struct TrainOptions {
   int64_t threads = 1;  // of a rank
   int64_t bucket_bytes = 25 << 20;
   ddp::Duration timeout = ddp::kDefaultTimeout;
+  ddp::Duration heartbeat_timeout = ddp::kDefaultHeartbeatTimeout;
   // Where ranks write what their collectives did when one fails; "": nowhere.
   std::string flight_record_dir;
 

@@ -269,6 +269,7 @@ Summary Train(const TrainOptions& options, int rank, int world_size,
                                             .world_size = world_size,
                                             .store = store,
                                             .timeout = options.timeout,
+                                            .heartbeat_timeout = options.heartbeat_timeout,
                                             .device = options.device,
                                             .interface = options.interface,
                                             .flight_record_dir = options.flight_record_dir});

@@ -106,6 +106,7 @@ class MeshChannel : public Channel {
 
 Mesh::Mesh(const Meeting& meeting, const std::string& address)
     : Transport(meeting.rank(), meeting.size()),
+      heartbeat_timeout_(meeting.options.heartbeat_timeout),
       device_(CreateDevice(address)),
       context_(std::dynamic_pointer_cast<gloo::transport::tcp::Context>(
           device_->createContext(rank(), size()))),
@@ -228,6 +229,7 @@ bool Mesh::Admit(int peer) {
 
 void Mesh::Adopt(int peer, FileDescriptor connection) {
   Link link = Link::kLost;
+  KeepAlive(connection.get(), heartbeat_timeout_);
   try {
     auto pair =
         std::make_unique<AdoptedPair>(context_.get(), device_.get(), peer, std::move(connection));

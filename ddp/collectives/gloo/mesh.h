@@ -93,6 +93,7 @@ class Mesh : public Transport {
 
   // They must end the other way round.
   LoopTasks loop_;
+  const Duration heartbeat_timeout_;
   const std::shared_ptr<gloo::transport::tcp::Device> device_;
   const std::shared_ptr<gloo::transport::tcp::Context> context_;
   bool closed_ = false;  // of the device's loop
