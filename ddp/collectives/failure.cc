@@ -14,6 +14,7 @@ namespace {
 using Kind = Failure::Kind;
 
 constexpr char kKey[] = "failure";
+constexpr char kHasLeft[] = "it has left the group";
 // A store that is gone must not delay the error.
 constexpr Duration kStoreTimeout = std::chrono::milliseconds(200);
 
@@ -40,7 +41,7 @@ std::string Failure::Describe() const {
     case Kind::kPeerLost:
       return fmt::format("lost rank {}: {}", rank, reason);
     case Kind::kLeft:
-      return fmt::format("lost rank {}: it has left the group", rank);
+      return fmt::format("lost rank {}: {}", rank, kHasLeft);
     case Kind::kTimeout:
     case Kind::kMismatch:
       break;
@@ -66,10 +67,11 @@ Failure AgreeOnFailure(Store& store, const Failure& mine) {
   try {
     const std::string found = store.CompareAndSet(kKey, "", Encode(mine), kStoreTimeout);
     const Failure first = Decode(found);
-    if (first.kind != Kind::kLeft || mine.kind == Kind::kLeft || Concerns(mine, first.rank)) {
-      return first;
-    }
-    return Decode(store.CompareAndSet(kKey, found, Encode(mine), kStoreTimeout));
+    if (first.kind != Kind::kLeft || mine.kind == Kind::kLeft) return first;
+    // Now somebody needs the rank that left, or something else has gone wrong.
+    const Failure worse =
+        Concerns(mine, first.rank) ? Failure{Kind::kPeerLost, first.rank, kHasLeft} : mine;
+    return Decode(store.CompareAndSet(kKey, found, Encode(worse), kStoreTimeout));
   } catch (const std::exception&) {
     return mine;
   }
