@@ -29,7 +29,6 @@ namespace {
 using namespace std::chrono_literals;
 using testing::AllOf;
 using testing::HasSubstr;
-using testing::Not;
 
 constexpr int kVictim = 1;
 constexpr int64_t kElements = 16 << 20;  // 64 MiB
@@ -167,8 +166,8 @@ TEST_P(ProcessFailuresTest, AKilledRankIsNamed) {
 }
 
 TEST_P(ProcessFailuresTest, AStoppedRankRunsIntoTheDeadline) {
-  EXPECT_THAT(Survivors(SIGSTOP),
-              testing::Each(AllOf(HasSubstr("failed after 2"), Not(HasSubstr("another error")))));
+  EXPECT_THAT(Survivors(SIGSTOP), testing::Each(AllOf(HasSubstr("timeout: rank "),
+                                                      HasSubstr("waited 2 s for rank 1"))));
 }
 
 INSTANTIATE_TEST_SUITE_P(All, ProcessFailuresTest,

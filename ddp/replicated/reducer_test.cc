@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -24,7 +25,7 @@ using testing::IsEmpty;
 class DoneWork : public Work {
  public:
   void Wait() override {}
-  bool IsDone() const override { return true; }
+  bool IsDone() override { return true; }
 };
 
 // Rank 0 of two; notes what it's asked to do.
@@ -33,15 +34,10 @@ class NotingGroup : public ProcessGroup {
   NotingGroup() : ProcessGroup(/*rank=*/0, /*size=*/2) {}
   std::string_view backend() const override { return "noting"; }
 
-  std::shared_ptr<Work> AllReduce(const Buffer& buffer, ReduceOp) override {
-    if (fails) throw CollectiveError("the group has failed");
-    events.push_back("send " + std::to_string(buffer.num_bytes()));
-    return std::make_shared<DoneWork>();
-  }
-  std::shared_ptr<Work> Broadcast(const Buffer&, int) override { return nullptr; }
-  std::shared_ptr<Work> AllGather(const Buffer&, const Buffer&) override { return nullptr; }
-  std::shared_ptr<Work> Barrier() override { return nullptr; }
-  std::vector<std::string> ExchangeBlobs(const std::string& mine) override { return {mine, ""}; }
+  void MonitoredBarrier(Timeout) override {}
+  WorkPtr Coalesce(const std::function<void()>&) override { return nullptr; }
+  std::unique_ptr<ProcessGroup> Split(int, int) override { return nullptr; }
+  std::string WriteFlightRecord(const std::string&) const override { return ""; }
   ops::Memory Allocate(int64_t num_bytes, const ops::Device& device) override {
     return ops::AllocateMemory(num_bytes, device);
   }
@@ -49,6 +45,18 @@ class NotingGroup : public ProcessGroup {
 
   std::vector<std::string> events, aborts;
   bool fails = false;
+
+ private:
+  WorkPtr Issue(Operation operation, Timeout) override {
+    if (fails) throw CollectiveError("the group has failed");
+    const Buffer& input = operation.input;
+    if (operation.kind == OperationKind::kAllReduce) {
+      events.push_back("send " + std::to_string(input.num_bytes()));
+    } else if (operation.kind == OperationKind::kAllGather && input.num_elements > 0) {
+      std::memcpy(operation.output.data, input.data, input.num_bytes());  // rank 1 gives nothing
+    }
+    return std::make_shared<DoneWork>();
+  }
 };
 
 class ReducerTest : public testing::Test {
