@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <random>
 #include <sstream>
 #include <stdexcept>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -17,26 +19,31 @@ namespace {
 // Communicators that are made at the same time must not share a tag; MPI allows up to 32767.
 constexpr int kNumTags = 32'000;
 
-int TagOf(const std::string& name) {
-  return static_cast<int>(std::hash<std::string>()(name) % kNumTags);
-}
+// What the group's ranks have to know of each other.
+struct Plan {
+  uint64_t group_id = 0;
+  std::vector<int> world_ranks;  // MPI's, by rank of the group
+};
 
-// The MPI ranks of the group's ranks: rank 0 collects them in the store and hands them out.
-std::vector<int> ShareWorldRanks(const Meeting& meeting) {
+// Rank 0 collects the MPI ranks in the store and hands the plan out.
+Plan SharePlan(const Meeting& meeting) {
+  constexpr char kPlan[] = "mpi_plan";
   Store& store = *meeting.store;
   const auto key_of = [](int rank) { return fmt::format("mpi_rank/{}", rank); };
   store.Set(key_of(meeting.rank()), std::to_string(mpi::WorldRank()), TimeLeft(meeting.deadline));
   if (meeting.rank() == 0) {
-    std::string all;
+    std::random_device random;
+    std::string plan = std::to_string(uint64_t{random()} << 32 | random());
     for (int rank = 0; rank < meeting.size(); ++rank) {
-      all += store.Get(key_of(rank), TimeLeft(meeting.deadline)) + " ";
+      plan += " " + store.Get(key_of(rank), TimeLeft(meeting.deadline));
     }
-    store.Set("mpi_ranks", all, TimeLeft(meeting.deadline));
+    store.Set(kPlan, plan, TimeLeft(meeting.deadline));
   }
-  std::istringstream all(store.Get("mpi_ranks", TimeLeft(meeting.deadline)));
-  std::vector<int> ranks;
-  for (int rank = 0; all >> rank;) ranks.push_back(rank);
-  return ranks;
+  std::istringstream words(store.Get(kPlan, TimeLeft(meeting.deadline)));
+  Plan plan;
+  words >> plan.group_id;
+  for (int rank = 0; words >> rank;) plan.world_ranks.push_back(rank);
+  return plan;
 }
 
 // The same on all ranks, as they look at the same list.
@@ -56,11 +63,12 @@ void CheckDistinct(const std::vector<int>& world_ranks) {
 
 std::unique_ptr<Backend> MakeMpiBackend(const Meeting& meeting) {
   mpi::Start();
-  const std::vector<int> world_ranks = ShareWorldRanks(meeting);
-  CheckDistinct(world_ranks);
-  const MPI_Comm communicator = mpi::MakeCommunicator(world_ranks, TagOf(meeting.options.name));
-  return std::make_unique<MessageBackend>(
-      std::make_unique<mpi::MpiTransport>(communicator, meeting.rank(), meeting.size()));
+  const Plan plan = SharePlan(meeting);
+  CheckDistinct(plan.world_ranks);
+  const MPI_Comm communicator =
+      mpi::MakeCommunicator(plan.world_ranks, static_cast<int>(plan.group_id % kNumTags));
+  return std::make_unique<MessageBackend>(std::make_unique<mpi::MpiTransport>(
+      communicator, plan.group_id, meeting.rank(), meeting.size()));
 }
 
 }  // namespace ddp

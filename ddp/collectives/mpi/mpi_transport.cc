@@ -109,8 +109,8 @@ class MpiTransport::MpiChannel : public Channel {
   std::deque<int> pieces_;  // of each message that is to be received
 };
 
-MpiTransport::MpiTransport(MPI_Comm communicator, int rank, int size)
-    : Transport(rank, size), communicator_(communicator), left_(size, false) {}
+MpiTransport::MpiTransport(MPI_Comm communicator, uint64_t group_id, int rank, int size)
+    : Transport(rank, size), communicator_(communicator), group_id_(group_id), left_(size, false) {}
 
 MpiTransport::~MpiTransport() {
   SayFarewell();
@@ -140,7 +140,8 @@ void MpiTransport::SayFarewell() {
   if (!farewells_.empty()) return;
   for (int peer = 0; peer < size(); ++peer) {
     if (peer == rank()) continue;
-    MPI_Isend(nullptr, 0, MPI_BYTE, peer, kFarewellTag, communicator_, &farewells_.emplace_back());
+    MPI_Isend(&group_id_, 1, MPI_UINT64_T, peer, kFarewellTag, communicator_,
+              &farewells_.emplace_back());
   }
 }
 
@@ -150,10 +151,11 @@ void MpiTransport::LookForFarewells() {
     MPI_Status status;
     Check(MPI_Iprobe(MPI_ANY_SOURCE, kFarewellTag, communicator_, &found, &status), "MPI_Iprobe");
     if (found == 0) return;
-    Check(MPI_Recv(nullptr, 0, MPI_BYTE, status.MPI_SOURCE, kFarewellTag, communicator_,
+    uint64_t group_id = 0;
+    Check(MPI_Recv(&group_id, 1, MPI_UINT64_T, status.MPI_SOURCE, kFarewellTag, communicator_,
                    MPI_STATUS_IGNORE),
           "MPI_Recv");
-    left_[status.MPI_SOURCE] = true;
+    if (group_id == group_id_) left_[status.MPI_SOURCE] = true;
   }
 }
 

@@ -8,6 +8,7 @@
 #include <mpi.h>
 
 #include <atomic>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -20,8 +21,10 @@ namespace ddp::mpi {
 
 class MpiTransport : public Transport {
  public:
-  // Owns `communicator`, whose ranks are the group's.
-  MpiTransport(MPI_Comm communicator, int rank, int size);
+  // Owns `communicator`, whose ranks are the group's. `group_id` is the same on all of them, and no
+  // other group's: MPI gives what it numbers communicators with to the next group, which must not
+  // take the last farewells of this one for its own.
+  MpiTransport(MPI_Comm communicator, uint64_t group_id, int rank, int size);
   ~MpiTransport() override;
 
   std::unique_ptr<Channel> Open(int peer, void* data, size_t num_bytes, Deadline deadline) override;
@@ -44,6 +47,7 @@ class MpiTransport : public Transport {
   void SayFarewell();
 
   MPI_Comm communicator_;
+  const uint64_t group_id_;
   std::atomic<bool> stopped_ = false;
   std::mutex farewell_mutex_;
   std::vector<bool> left_;              // the peers whose farewells came; of the thread that waits
