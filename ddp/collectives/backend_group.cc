@@ -146,8 +146,14 @@ ProcessGroup::WorkPtr BackendGroup::Coalesce(const std::function<void()>& issue)
   }
   const std::shared_ptr<CoalescedTask> task = std::exchange(coalesced_, nullptr);
   queue_->Push(task);
-  if (error) std::rethrow_exception(error);
-  return task;
+  if (!error) return task;
+  // The caller gets no Work to wait for, and may let go of the buffers.
+  try {
+    task->Wait();
+  } catch (const std::exception&) {
+    // The later error; the first one is told.
+  }
+  std::rethrow_exception(error);
 }
 
 bool BackendGroup::Post(Part& part) {
@@ -166,7 +172,7 @@ void BackendGroup::Run(std::span<Part> parts) {
       RunTogether(together);
     } catch (const std::exception& error) {
       for (const Part& part : parts) recorder_.Ended(part.record, Clock::now(), error.what());
-      RecordFailure();
+      if (!recorded_.exchange(true)) RecordFailure();
       throw;
     }
     const auto end = Clock::now();
@@ -292,7 +298,15 @@ void BackendGroup::MonitoredBarrier(Timeout timeout) {
     ThrowFailure(fmt::format("{} can't run, the group failed in {}", context, WhereItFailed()));
   }
   const Duration limit = ClampTimeout(timeout.value_or(meeting_.options.timeout));
-  const std::vector<int> missing = MeetInStore(fmt::format("monitored_barrier/{}", number), limit);
+  const Watched watched(watch_, Clock::now());
+  std::vector<int> missing;
+  try {
+    missing = MeetInStore(fmt::format("monitored_barrier/{}", number), limit);
+  } catch (const std::exception& error) {
+    // Among them the end of a wait after another failure; then the reason is there already.
+    Fail({Failure::Kind::kAborted, rank(), error.what()}, context);
+  }
+  if (failed_) ThrowFailure(fmt::format("{} failed", context));
   if (missing.empty()) return;
   Fail({Failure::Kind::kTimeout, rank(),
         fmt::format("{} didn't come within {}", FormatRanks(missing), FormatSeconds(limit))},
@@ -300,7 +314,7 @@ void BackendGroup::MonitoredBarrier(Timeout timeout) {
   ThrowFailure(fmt::format("{} failed", context));
 }
 
-// Returns the ranks that didn't come.
+// Returns the ranks that didn't come. Throws Stopped when the group fails meanwhile.
 std::vector<int> BackendGroup::MeetInStore(const std::string& key, Duration limit) {
   constexpr char kAllCame[] = "all";
   Store& store = *meeting_.store;
@@ -310,27 +324,33 @@ std::vector<int> BackendGroup::MeetInStore(const std::string& key, Duration limi
   std::vector<int> missing;
   if (rank() != 0) {
     store.Set(key_of(rank()), "here", limit);
-    std::string verdict;
-    try {
-      verdict = store.Get(verdict_key, limit + std::min(limit / 20, kVerdictTime));
-    } catch (const TimeoutError&) {
-      return {0};
-    }
-    if (verdict == kAllCame) return {};
-    std::istringstream ranks(verdict);
+    const std::optional<std::string> verdict =
+        GetFromStore(verdict_key, deadline + std::min(limit / 20, kVerdictTime));
+    if (!verdict) return {0};
+    if (*verdict == kAllCame) return {};
+    std::istringstream ranks(*verdict);
     for (int rank = 0; ranks >> rank;) missing.push_back(rank);
     return missing;
   }
   for (int peer = 1; peer < size(); ++peer) {
-    try {
-      store.Get(key_of(peer), TimeLeft(deadline));
-    } catch (const TimeoutError&) {
-      missing.push_back(peer);
-    }
+    if (!GetFromStore(key_of(peer), deadline)) missing.push_back(peer);
   }
   store.Set(verdict_key, missing.empty() ? kAllCame : fmt::format("{}", fmt::join(missing, " ")),
             kVerdictTime);
   return missing;
+}
+
+// Nothing when it isn't there by the deadline.
+std::optional<std::string> BackendGroup::GetFromStore(const std::string& key, Deadline deadline) {
+  constexpr Duration kSlice = std::chrono::milliseconds(100);
+  for (;;) {
+    if (failed_) throw Stopped();
+    try {
+      return meeting_.store->Get(key, std::min(TimeLeft(deadline), kSlice));
+    } catch (const TimeoutError&) {
+      if (Clock::now() >= deadline) return std::nullopt;
+    }
+  }
 }
 
 std::unique_ptr<ProcessGroup> BackendGroup::Split(int color, int key) {

@@ -75,6 +75,7 @@ class BackendGroup : public ProcessGroup {
   void Fail(Failure failure, const std::string& where);
   void RecordFailure() noexcept;
   std::vector<int> MeetInStore(const std::string& key, Duration limit);
+  std::optional<std::string> GetFromStore(const std::string& key, Deadline deadline);
 
   const Meeting meeting_;
   const std::string backend_name_;
@@ -92,7 +93,8 @@ class BackendGroup : public ProcessGroup {
   std::shared_ptr<CoalescedTask> coalesced_;  // the one that Coalesce fills
 
   std::atomic<bool> failed_ = false;
-  std::mutex failing_mutex_;  // held while a failure is found out
+  std::atomic<bool> recorded_ = false;  // the flight, after the first operation that failed
+  std::mutex failing_mutex_;            // held while a failure is found out
   mutable std::mutex mutex_;
   std::optional<Failure> failure_;  // guarded by mutex_
   std::string failed_in_;           // guarded by mutex_

@@ -53,6 +53,10 @@ void Failure::Throw(const std::string& context, int self) const {
   if (kind == Kind::kAborted && rank == self) {
     throw CollectiveError(fmt::format("{}: aborted: {}", context, reason));
   }
+  if (kind == Kind::kPeerLost && rank == self) {
+    throw CollectiveError(
+        fmt::format("{}: the other ranks have given this one up: {}", context, reason));
+  }
   const std::string message = fmt::format("{}: {}", context, Describe());
   if (kind == Kind::kTimeout) throw TimeoutError(message);
   if (kind == Kind::kMismatch) throw MismatchError(message);

@@ -61,6 +61,11 @@ std::shared_ptr<Store> OpenGroupStore(const ProcessGroupOptions& options) {
   for (int rank = 0; rank < options.world_size; ++rank) {
     if (!store.Check({MemberKey(rank)}, std::chrono::seconds(1))) missing.push_back(rank);
   }
+  if (missing.empty()) {
+    throw TimeoutError(
+        fmt::format("all {} ranks came within {}, but rank 0 didn't say who they are",
+                    options.world_size, FormatSeconds(options.timeout)));
+  }
   throw TimeoutError(fmt::format("{} of {} ranks joined within {}; missing: {}",
                                  options.world_size - missing.size(), options.world_size,
                                  FormatSeconds(options.timeout), FormatRanks(missing)));

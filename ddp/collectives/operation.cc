@@ -19,11 +19,6 @@ uint32_t HashOf(std::span<const int64_t> counts) {
   return static_cast<uint32_t>(hash >> 32) | kUneven;
 }
 
-bool Reduces(OperationKind kind) {
-  return kind == OperationKind::kAllReduce || kind == OperationKind::kReduce ||
-         kind == OperationKind::kReduceScatter;
-}
-
 bool HasRoot(OperationKind kind) {
   return kind == OperationKind::kReduce || kind == OperationKind::kBroadcast ||
          kind == OperationKind::kGather || kind == OperationKind::kScatter ||
@@ -88,6 +83,11 @@ std::string_view Name(OperationKind kind) {
       return "receive";
   }
   return "an unknown operation";
+}
+
+bool Reduces(OperationKind kind) {
+  return kind == OperationKind::kAllReduce || kind == OperationKind::kReduce ||
+         kind == OperationKind::kReduceScatter;
 }
 
 Block Operation::BlockOf(const Buffer& buffer, const std::vector<int64_t>& counts, int rank,

@@ -69,6 +69,8 @@ enum class OperationKind : uint8_t {
   kReceive,
 };
 std::string_view Name(OperationKind kind);  // "all_reduce"
+// Whether it has a Reduction.
+bool Reduces(OperationKind kind);
 
 // A range of a buffer that belongs to one rank, in elements.
 struct Block {

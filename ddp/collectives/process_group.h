@@ -12,8 +12,9 @@
 // must live, untouched, until Wait() returns or throws.
 //
 // Sums run in rank order (((r0 + r1) + r2) + ...) for every element, whatever the size: the same
-// values give the same bits each time, for every bucket size and for every backend. bfloat16 and
-// float16 are summed in float32 and rounded once.
+// values give the same bits each time, for every bucket size, and on one host for every backend.
+// (`auto` over several hosts sums inside each host first.) bfloat16 and float16 are summed in
+// float32 and rounded once.
 //
 // Errors: std::invalid_argument at the call for arguments that can't be right (a negative root, a
 // null pointer, a device the backend can't reach), before any traffic; CollectiveError and what
@@ -160,7 +161,8 @@ struct ProcessGroupOptions {
   std::string backend = "auto";
   int rank = 0;
   int world_size = 1;
-  // Where the ranks meet; used while the group is made, and to tell peers why a rank failed.
+  // Where the ranks meet. It must live as long as the group: ranks that come to talk to each other
+  // later connect through it, and tell each other there why one failed.
   std::shared_ptr<Store> store = nullptr;
   // Limit of each operation, and of meeting.
   Duration timeout = kDefaultTimeout;

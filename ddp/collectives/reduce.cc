@@ -59,13 +59,6 @@ void Accumulate(ReduceOp op, ops::DType dtype, std::span<const void* const> inpu
                                   num_elements);
 }
 
-void Combine(ReduceOp op, ops::DType dtype, void* accumulators, const void* others,
-             int64_t num_elements) {
-  const void* const inputs[] = {accumulators, others};
-  Reduce(IsSum(op) ? ReduceOp::kSum : op, AccumulatorOf(op, dtype), inputs, {&accumulators, 1},
-         num_elements * AccumulatorsPerElement(op, dtype));
-}
-
 void Finish(ReduceOp op, ops::DType dtype, const void* accumulators, int num_ranks, void* output,
             int64_t num_elements) {
   KernelsOf(op, dtype).finish(accumulators, num_ranks, output, num_elements);

@@ -39,13 +39,9 @@ ops::DType AccumulatorOf(ReduceOp op, ops::DType dtype);
 int AccumulatorsPerElement(ReduceOp op, ops::DType dtype);
 
 // accumulators[i] = inputs[0][i] op inputs[1][i] op ...; with `go_on` what is in accumulators[i]
-// comes first.
+// comes first. Reduce puts accumulators together, by kSum for kAverage and kPremultipliedSum.
 void Accumulate(ReduceOp op, ops::DType dtype, std::span<const void* const> inputs,
                 void* accumulators, bool go_on, int64_t num_elements);
-// accumulators[i] = accumulators[i] op others[i]. This is what Reduce of these accumulators does,
-// by kSum for kAverage and kPremultipliedSum.
-void Combine(ReduceOp op, ops::DType dtype, void* accumulators, const void* others,
-             int64_t num_elements);
 // output[i] = accumulators[i], for kAverage divided by `num_ranks`, rounded to `dtype`. The output
 // may be the accumulators where these are of `dtype` and one for each element.
 void Finish(ReduceOp op, ops::DType dtype, const void* accumulators, int num_ranks, void* output,

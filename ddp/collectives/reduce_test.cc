@@ -311,7 +311,11 @@ TEST(ReduceTest, AccumulatingEqualsReducing) {
       Accumulate(op, kDType, std::span(inputs).first(2), sums.data(), false, size);
       Accumulate(op, kDType, std::span(inputs).subspan(2, 3), sums.data(), true, size);
       Accumulate(op, kDType, std::span(inputs).last(1), others.data(), false, size);
-      Combine(op, kDType, sums.data(), others.data(), size);
+      const bool is_sum = op == ReduceOp::kAverage || op == ReduceOp::kPremultipliedSum;
+      const void* const parts[] = {sums.data(), others.data()};
+      void* const total = sums.data();
+      Reduce(is_sum ? ReduceOp::kSum : op, AccumulatorOf(op, kDType), parts, {&total, 1},
+             size * AccumulatorsPerElement(op, kDType));
       std::vector<T> output(size);
       Finish(op, kDType, sums.data(), 6, output.data(), size);
       ExpectEqual(output, ReduceRanks(op, ranks));

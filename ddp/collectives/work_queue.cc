@@ -1,7 +1,9 @@
 #include "ddp/collectives/work_queue.h"
 
+#include <condition_variable>
 #include <deque>
 #include <mutex>
+#include <stdexcept>
 #include <thread>
 #include <utility>
 
@@ -53,8 +55,10 @@ class WorkQueue::State {
     while (RunFirst()) {
     }
     {
-      std::lock_guard lock(mutex_);
+      std::unique_lock lock(mutex_);
       finishing_ = true;
+      // A waiter may be running an item; the thread takes what is behind that.
+      idle_.wait(lock, [this] { return !running_ && pending_.empty(); });
     }
     Wake();
     if (thread_.joinable()) thread_.join();
@@ -81,7 +85,8 @@ class WorkQueue::State {
   bool EndRun() {
     std::lock_guard lock(mutex_);
     running_ = false;
-    return NeedsThread() || finishing_;
+    if (finishing_ && pending_.empty()) idle_.notify_all();
+    return NeedsThread();
   }
 
   // The functions below are called with mutex_ held.
@@ -119,6 +124,7 @@ class WorkQueue::State {
   bool running_ = false;
   bool wanted_ = false;  // someone waits for all that are pending
   bool finishing_ = false;
+  std::condition_variable idle_;  // for Finish
   std::atomic<int> wakes_ = 0;
   std::thread thread_;
 };
@@ -134,6 +140,7 @@ void WorkQueue::Item::Run() {
 }
 
 void WorkQueue::Item::Wait() {
+  CheckPushed();
   while (done_ == 0) {
     if (!state_->RunFirst()) done_.wait(0);
   }
@@ -141,9 +148,16 @@ void WorkQueue::Item::Wait() {
 }
 
 bool WorkQueue::Item::IsDone() {
+  CheckPushed();
   if (done_ != 0) return true;
   state_->Want();
   return false;
+}
+
+void WorkQueue::Item::CheckPushed() const {
+  if (state_ == nullptr) {
+    throw std::logic_error("waited for a coalesced operation before all of them were issued");
+  }
 }
 
 WorkQueue::WorkQueue() : state_(std::make_shared<State>()) {}

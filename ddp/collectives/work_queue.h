@@ -37,6 +37,7 @@ class WorkQueue {
     // Once, when all items before it have run.
     virtual void Execute() = 0;
     void Run();
+    void CheckPushed() const;
 
     std::shared_ptr<State> state_;  // items may outlive the queue
     bool posted_ = false;           // guarded by the state's mutex

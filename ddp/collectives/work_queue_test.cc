@@ -94,6 +94,28 @@ TEST(WorkQueueTest, TasksRunningOnAWaiterAndOnTheThreadNeverOverlap) {
   EXPECT_EQ(counter, 4000);
 }
 
+// Items that a waiter runs while the queue ends, and those behind them, run before it is gone.
+TEST(WorkQueueTest, EndsAfterWhatAWaiterRuns) {
+  for (int round = 0; round < 200; ++round) {
+    int runs = 0;  // not atomic: the sanitizer would tell
+    std::promise<void> started;
+    std::thread waiter;
+    {
+      WorkQueue queue;
+      const auto work = PushPosted(queue, [&] {
+        started.set_value();
+        std::this_thread::yield();
+        ++runs;
+      });
+      PushPosted(queue, [&] { ++runs; });
+      waiter = std::thread([work] { work->Wait(); });
+      started.get_future().wait();
+    }
+    EXPECT_EQ(runs, 2);
+    waiter.join();
+  }
+}
+
 TEST(WorkQueueTest, WorkMayOutliveTheQueue) {
   std::shared_ptr<Work> work;
   {

@@ -25,6 +25,7 @@ Duration WithGrace(Duration timeout) {
 class TcpStore::Connection {
  public:
   Connection(FileDescriptor socket, Deadline deadline) : socket_(std::move(socket)) {
+    KeepAlive(socket_.get(), kDefaultHeartbeatTimeout);
     Send(kClientHello, deadline);
     while (inbox_.size() < kServerHello.size()) Receive(deadline);
     if (!inbox_.starts_with(kServerHello)) {
@@ -164,9 +165,7 @@ std::unique_ptr<TcpStore::Connection> TcpStore::TakeConnection(Deadline deadline
       return connection;
     }
   }
-  FileDescriptor socket = Connect(host_, port_, deadline);
-  KeepAlive(socket.get(), kDefaultHeartbeatTimeout);
-  return std::make_unique<Connection>(std::move(socket), deadline);
+  return std::make_unique<Connection>(Connect(host_, port_, deadline), deadline);
 }
 
 void TcpStore::GiveBack(std::unique_ptr<Connection> connection) {

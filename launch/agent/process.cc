@@ -51,6 +51,8 @@ void ResetSignalHandlers() {
     sigaction(signal, nullptr, &action);
     if (action.sa_handler != SIG_IGN) std::signal(signal, SIG_DFL);
   }
+  // It asks a rank for its flight record, and mustn't end one that has none yet.
+  std::signal(SIGUSR2, SIG_IGN);
 }
 
 void TakeStream(int fd, int number) {

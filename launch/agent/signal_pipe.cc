@@ -32,7 +32,7 @@ SignalPipe::SignalPipe(const std::vector<int>& signals) : pipe_(MakePipe()) {
   for (const int signal : signals) {
     struct sigaction previous;
     sigaction(signal, nullptr, &previous);
-    if (previous.sa_handler == SIG_IGN) continue;
+    if (previous.sa_handler == SIG_IGN && signal != SIGUSR2) continue;
     struct sigaction action = {};
     action.sa_handler = WriteSignalToPipe;
     action.sa_flags = SA_RESTART;

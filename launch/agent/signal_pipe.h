@@ -18,7 +18,8 @@ namespace launch {
 class SignalPipe {
  public:
   // Throws std::logic_error while another one lives. A signal that is ignored (as SIGHUP under
-  // nohup) stays so.
+  // nohup) stays so. But
+  // for SIGUSR2, which ranks start with ignored.
   explicit SignalPipe(const std::vector<int>& signals);
   ~SignalPipe();
   SignalPipe(const SignalPipe&) = delete;

@@ -49,7 +49,7 @@ ABSL_FLAG(int64_t, nproc_per_node, 2,
 ABSL_FLAG(
     std::string, backend, "auto",
     "what carries data between ranks: auto (shared memory inside a host, gloo between hosts), "
-    "shm, gloo or mpi");
+    "shm, gloo, or mpi where mpirun started each rank");
 ABSL_FLAG(std::string, interface, "",
           "network interface that other ranks connect to, as eth0; chosen where not given");
 ABSL_FLAG(std::string, device, "cpu", "where tensors live");

@@ -87,6 +87,7 @@ TEST_F(Flags, EveryFlagArrives) {
                                     "--threads=2",
                                     "--bucket_bytes=500",
                                     "--timeout=90s",
+                                    "--heartbeat_timeout=20s",
                                     "--flight_record_dir=/records",
                                     "--log_every=11",
                                     "--eval_every=22",
@@ -120,6 +121,7 @@ TEST_F(Flags, EveryFlagArrives) {
   EXPECT_EQ(train.threads, 2);
   EXPECT_EQ(train.bucket_bytes, 500);
   EXPECT_EQ(train.timeout, std::chrono::seconds(90));
+  EXPECT_EQ(train.heartbeat_timeout, std::chrono::seconds(20));
   EXPECT_EQ(train.flight_record_dir, "/records");
   EXPECT_EQ(train.log_every, 11);
   EXPECT_EQ(train.eval_every, 22);
@@ -221,7 +223,7 @@ TEST(Help, ExplainsEveryFlagOnce) {
     EXPECT_NE(help.find(entry), std::string::npos) << name << " is in no group";
     EXPECT_EQ(help.find(entry), help.rfind(entry)) << name << " is explained twice";
   }
-  EXPECT_EQ(num_flags, 34);
+  EXPECT_EQ(num_flags, 36);
 }
 
 }  // namespace

@@ -1,12 +1,12 @@
 #include "ddp/collectives/auto/hierarchical_backend.h"
 
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 #include <span>
 #include <utility>
 
 #include "ddp/collectives/reduce.h"
+#include "ddp/collectives/wide_average.h"
 
 namespace ddp {
 namespace {
@@ -18,46 +18,11 @@ ReduceOp BetweenAccumulators(ReduceOp op) {
   return op == ReduceOp::kAverage || op == ReduceOp::kPremultipliedSum ? ReduceOp::kSum : op;
 }
 
-bool AllFinite(const Buffer& accumulators) {
-  const std::span values(static_cast<const float*>(accumulators.data), accumulators.num_elements);
-  return std::ranges::all_of(values, [](float value) { return std::isfinite(value); });
-}
-
 // Whether an average may have been infinite on its way only.
 bool MayOverflow(const Operation& operation) {
   const ops::DType dtype = operation.input.dtype;
   return operation.reduction.op == ReduceOp::kAverage && ops::IsFloating(dtype) &&
          dtype != ops::DType::kFloat64;
-}
-
-// Calls f with the type of `dtype`, which is a narrower floating point than float64.
-template <class Function>
-void DispatchNarrow(ops::DType dtype, Function f) {
-  if (dtype == ops::DType::kFloat32) return f.template operator()<float>();
-  if (dtype == ops::DType::kBFloat16) return f.template operator()<ops::BFloat16>();
-  f.template operator()<ops::Float16>();
-}
-
-void ToDouble(const Buffer& values, double* wide) {
-  DispatchNarrow(values.dtype, [&]<class T>() {
-    const T* const narrow = static_cast<const T*>(values.data);
-    for (int64_t i = 0; i < values.num_elements; ++i) wide[i] = static_cast<float>(narrow[i]);
-  });
-}
-
-void AveragesFromDouble(const double* sums, int num_ranks, const Buffer& output) {
-  DispatchNarrow(output.dtype, [&]<class T>() {
-    T* const narrow = static_cast<T*>(output.data);
-    for (int64_t i = 0; i < output.num_elements; ++i) {
-      narrow[i] = T(static_cast<float>(sums[i] / num_ranks));
-    }
-  });
-}
-
-// Grows only.
-std::byte* Resize(std::vector<std::byte>& memory, int64_t num_bytes) {
-  if (static_cast<int64_t>(memory.size()) < num_bytes) memory.resize(num_bytes);
-  return memory.data();
 }
 
 std::vector<int> AllRanks(int size) {
@@ -157,14 +122,15 @@ void HierarchicalBackend::Broadcast(const Buffer& buffer, int root, Deadline dea
 void HierarchicalBackend::AllReduce(const Operation& operation, Deadline deadline) {
   const ReduceOp op = operation.reduction.op;
   const Buffer& output = operation.output;
-  Buffer sums = ReduceToLeaders(operation, /*in_float64=*/false, deadline);
-  const bool overflowed = MayOverflow(operation) && !FiniteOnLeaders(sums, deadline);
-  if (overflowed) sums = ReduceToLeaders(operation, /*in_float64=*/true, deadline);
+  const Buffer sums = ReduceToLeaders(operation, deadline);
+  Buffer wide_sums;
+  if (MayOverflow(operation) && !FiniteOnLeaders(sums, deadline)) {
+    wide_sums = ReduceWideToLeaders(operation, deadline);
+  }
   if (plan_.is_leader()) {
-    if (overflowed) {
-      AveragesFromDouble(static_cast<const double*>(sums.data), size_, output);
-    } else {
-      Finish(op, output.dtype, sums.data, size_, output.data, output.num_elements);
+    Finish(op, output.dtype, sums.data, size_, output.data, output.num_elements);
+    if (wide_sums.num_elements > 0) {
+      FinishWide(output.dtype, wide_sums.data, size_, output.data, output.num_elements);
     }
   }
   RunOn(local_, {.kind = Kind::kBroadcast, .output = output, .root = leader()}, deadline);
@@ -174,53 +140,53 @@ void HierarchicalBackend::AllReduce(const Operation& operation, Deadline deadlin
 void HierarchicalBackend::Reduce(const Operation& operation, Deadline deadline) {
   Operation for_all = operation;
   for_all.kind = Kind::kAllReduce;
-  std::vector<std::byte> thrown_away;
   if (rank_ != operation.root) {
-    thrown_away.resize(operation.input.num_bytes());
     for_all.output = operation.input;
-    for_all.output.data = thrown_away.data();
+    for_all.output.data = thrown_away_.Reserve(operation.input.num_bytes());
   }
   AllReduce(for_all, deadline);
 }
 
-Buffer HierarchicalBackend::ReduceToLeaders(const Operation& operation, bool in_float64,
-                                            Deadline deadline) {
+Buffer HierarchicalBackend::ReduceToLeaders(const Operation& operation, Deadline deadline) {
   const Buffer& input = operation.input;
   const ReduceOp op = operation.reduction.op;
-  const ops::DType dtype = in_float64 ? ops::DType::kFloat64 : AccumulatorOf(op, input.dtype);
   Buffer own = input;
-  own.dtype = dtype;
-  if (!in_float64) own.num_elements *= AccumulatorsPerElement(op, input.dtype);
-  if (own.num_bytes() != input.num_bytes() || dtype != input.dtype) {
-    own.data = Resize(own_, own.num_bytes());
-    if (in_float64) {
-      ToDouble(input, static_cast<double*>(own.data));
-    } else {
-      const void* const first = input.data;
-      Accumulate(op, input.dtype, {&first, 1}, own.data, false, input.num_elements);
-    }
+  own.dtype = AccumulatorOf(op, input.dtype);
+  own.num_elements *= AccumulatorsPerElement(op, input.dtype);
+  if (own.num_bytes() != input.num_bytes()) {
+    own.data = own_.Reserve(own.num_bytes());
+    const void* const first = input.data;
+    Accumulate(op, input.dtype, {&first, 1}, own.data, false, input.num_elements);
   }
-  Buffer sums{nullptr, 0, dtype};
-  if (plan_.is_leader()) sums = {Resize(sums_, own.num_bytes()), own.num_elements, dtype};
-  const ReduceOp between = BetweenAccumulators(op);
+  return SumOnLeaders(own, BetweenAccumulators(op), &sums_, deadline);
+}
+
+Buffer HierarchicalBackend::ReduceWideToLeaders(const Operation& operation, Deadline deadline) {
+  const Buffer& input = operation.input;
+  Buffer own{nullptr, input.num_elements, ops::DType::kFloat64};
+  own.data = own_.Reserve(own.num_bytes());
+  AccumulateWide(input.dtype, input.data, own.data, false, input.num_elements);
+  return SumOnLeaders(own, ReduceOp::kSum, &wide_sums_, deadline);
+}
+
+Buffer HierarchicalBackend::SumOnLeaders(Buffer own, ReduceOp op, Scratch* scratch,
+                                         Deadline deadline) {
+  Buffer sums{nullptr, 0, own.dtype};
+  if (plan_.is_leader()) sums = {scratch->Reserve(own.num_bytes()), own.num_elements, own.dtype};
   if (local_.backend != nullptr) {
     RunOn(local_,
-          {.kind = Kind::kReduce,
-           .input = own,
-           .output = sums,
-           .reduction = between,
-           .root = leader()},
+          {.kind = Kind::kReduce, .input = own, .output = sums, .reduction = op, .root = leader()},
           deadline);
     own = sums;
   }
-  RunOn(leaders_, {.kind = Kind::kAllReduce, .input = own, .output = sums, .reduction = between},
+  RunOn(leaders_, {.kind = Kind::kAllReduce, .input = own, .output = sums, .reduction = op},
         deadline);
   return sums;
 }
 
 // All leaders have the same sums, and tell their hosts.
 bool HierarchicalBackend::FiniteOnLeaders(const Buffer& sums, Deadline deadline) {
-  uint8_t finite = plan_.is_leader() && AllFinite(sums);
+  uint8_t finite = plan_.is_leader() && IsFinite(sums);
   RunOn(local_,
         {.kind = Kind::kBroadcast, .output = {&finite, 1, ops::DType::kUInt8}, .root = leader()},
         deadline);

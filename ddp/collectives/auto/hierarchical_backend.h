@@ -3,7 +3,8 @@
 // byte crosses the network once for each host. Everything else goes over the network directly.
 //
 // Sums are taken inside each host first, in rank order, then over the hosts in the order of their
-// first ranks: their bits depend on the placement, never on timing.
+// first ranks: their bits depend on the placement, never on timing. Averages of float64 whose sum
+// overflows on its way stay infinite; those of narrower floating point don't.
 #pragma once
 
 #include <cstdint>
@@ -15,6 +16,7 @@
 #include "ddp/collectives/auto/host_plan.h"
 #include "ddp/collectives/backend.h"
 #include "ddp/collectives/meeting.h"
+#include "ddp/collectives/scratch.h"
 
 namespace ddp {
 
@@ -47,9 +49,11 @@ class HierarchicalBackend : public Backend {
   void Broadcast(const Buffer& buffer, int root, Deadline deadline);
   void AllReduce(const Operation& operation, Deadline deadline);
   void Reduce(const Operation& operation, Deadline deadline);
-  // Accumulators (reduce.h) of all ranks' values, or their sums in float64: on the leaders, empty
-  // elsewhere.
-  Buffer ReduceToLeaders(const Operation& operation, bool in_float64, Deadline deadline);
+  // Accumulators of all ranks' values (reduce.h), or wider sums of them (wide_average.h): on the
+  // leaders, empty elsewhere.
+  Buffer ReduceToLeaders(const Operation& operation, Deadline deadline);
+  Buffer ReduceWideToLeaders(const Operation& operation, Deadline deadline);
+  Buffer SumOnLeaders(Buffer own, ReduceOp op, Scratch* scratch, Deadline deadline);
   bool FiniteOnLeaders(const Buffer& sums, Deadline deadline);
   int leader() const { return plan_.local_ranks().front(); }
 
@@ -60,9 +64,7 @@ class HierarchicalBackend : public Backend {
   Part leaders_;  // the first rank of each host
   Part all_;
   int64_t sequence_number_ = 0;  // of what runs on the parts
-  // Scratch memory: this rank's values, and what leaders have summed.
-  std::vector<std::byte> own_;
-  std::vector<std::byte> sums_;
+  Scratch own_, sums_, wide_sums_, thrown_away_;
 };
 
 }  // namespace ddp

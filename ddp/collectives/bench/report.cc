@@ -13,10 +13,6 @@ constexpr double kGiga = 1e9;
 // Of the header; as wide as those of TableRow.
 constexpr char kColumns[] = "#{:>11} {:>12} {:>9} {:>8} {:>12} {:>9} {:>9} {:>12} {:>8}\n";
 
-bool Reduces(OperationKind operation) {
-  return operation == OperationKind::kAllReduce || operation == OperationKind::kReduceScatter;
-}
-
 std::string_view ReduceOpOf(const Plan& plan, OperationKind operation) {
   return Reduces(operation) ? Name(plan.reduce_op) : "none";
 }

@@ -148,6 +148,12 @@ FileDescriptor Connector::Call(int peer, int interrupt, Deadline deadline) {
   return answer == kTaken ? std::move(connection) : FileDescriptor();
 }
 
+Connector::~Connector() {
+  StopListening();
+  // The loop may still have events for what it watched here, among those that it has fetched.
+  loop_->Run([] {});
+}
+
 void Connector::StopListening() {
   loop_->Run([this] {
     if (!listener_.is_open()) return;

@@ -32,7 +32,7 @@ class Connector {
   Connector(const Meeting& meeting, const std::string& address,
             gloo::transport::tcp::Device* device, LoopTasks* loop, Admit admit,
             Connected connected);
-  ~Connector() { StopListening(); }
+  ~Connector();
 
   // In place of a Connector: peers that want to call this rank learn why they can't.
   static void TellUnreachable(const Meeting& meeting, const std::string& reason) noexcept;

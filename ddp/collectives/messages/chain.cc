@@ -5,8 +5,8 @@
 #include <memory>
 
 #include "ddp/collectives/messages/chain_reduction.h"
-#include "ddp/collectives/messages/wide_average.h"
 #include "ddp/collectives/reduce.h"
+#include "ddp/collectives/wide_average.h"
 
 namespace ddp {
 namespace {
@@ -24,6 +24,21 @@ ChainArithmetic ArithmeticOf(ReduceOp op, ops::DType dtype, int num_ranks) {
       .finish =
           [=](const void* sums, void* output, int64_t num_elements) {
             Finish(op, dtype, sums, num_ranks, output, num_elements);
+          },
+  };
+}
+
+// The same with more exponent bits; keeps what is finite in the output.
+ChainArithmetic WideAverage(ops::DType dtype, int num_ranks) {
+  return {
+      .accumulator_bytes = WideBytes(dtype),
+      .accumulate =
+          [=](const void* input, void* sums, bool go_on, int64_t num_elements) {
+            AccumulateWide(dtype, input, sums, go_on, num_elements);
+          },
+      .finish =
+          [=](const void* sums, void* output, int64_t num_elements) {
+            FinishWide(dtype, sums, num_ranks, output, num_elements);
           },
   };
 }

@@ -8,9 +8,9 @@
 
 #include <cstddef>
 
-#include "ddp/collectives/messages/scratch.h"
 #include "ddp/collectives/messages/transport.h"
 #include "ddp/collectives/operation.h"
+#include "ddp/collectives/scratch.h"
 
 namespace ddp {
 

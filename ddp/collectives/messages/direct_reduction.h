@@ -11,9 +11,9 @@
 #include <memory>
 #include <vector>
 
-#include "ddp/collectives/messages/scratch.h"
 #include "ddp/collectives/messages/transport.h"
 #include "ddp/collectives/operation.h"
+#include "ddp/collectives/scratch.h"
 
 namespace ddp {
 

@@ -15,11 +15,6 @@ namespace {
 // What fits into a message beside the call; nothing where calls have many peers.
 constexpr int64_t kMaxPayloadBytes = 8 << 10;
 
-bool Reduces(OperationKind kind) {
-  return kind == OperationKind::kAllReduce || kind == OperationKind::kReduce ||
-         kind == OperationKind::kReduceScatter;
-}
-
 std::span<std::byte> BytesOf(const Buffer& buffer) {
   return {buffer.bytes(), static_cast<size_t>(buffer.num_bytes())};
 }

@@ -18,8 +18,8 @@
 #include "ddp/collectives/backend.h"
 #include "ddp/collectives/messages/call_exchange.h"
 #include "ddp/collectives/messages/chain.h"
-#include "ddp/collectives/messages/scratch.h"
 #include "ddp/collectives/messages/transport.h"
+#include "ddp/collectives/scratch.h"
 
 namespace ddp {
 
