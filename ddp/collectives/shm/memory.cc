@@ -17,10 +17,18 @@ namespace {
   throw std::system_error(errno, std::generic_category(), what);
 }
 
-uint64_t InodeOf(int fd) {
+struct stat Examine(int fd) {
   struct stat status;
   if (fstat(fd, &status) != 0) ThrowSystemError("can't examine shared memory");
-  return status.st_ino;
+  return status;
+}
+
+bool IsOf(const MemoryName& name, const struct stat& status) {
+  return status.st_dev == name.device && status.st_ino == name.inode;
+}
+
+std::string PathOf(const Process& owner, const MemoryName& name) {
+  return fmt::format("/proc/{}/fd/{}", owner.pid, name.fd);
 }
 
 }  // namespace
@@ -46,22 +54,33 @@ SharedMemory CreateMemory(int64_t num_bytes, bool reserve) {
     ThrowSystemError(fmt::format("can't get {} bytes of shared memory", num_bytes));
   }
   Mapping mapping(file.get(), num_bytes);
-  const MemoryName name{.inode = InodeOf(file.get()),
+  const struct stat status = Examine(file.get());
+  const MemoryName name{.device = status.st_dev,
+                        .inode = status.st_ino,
                         .address = reinterpret_cast<uint64_t>(mapping.data()),
                         .num_bytes = num_bytes,
                         .fd = file.get()};
   return {std::move(file), std::move(mapping), name};
 }
 
+// The number may mean anything by now: a socket, a terminal, another's memory. Only what has been
+// examined is opened.
+bool HasMemory(const Process& owner, const MemoryName& name) {
+  struct stat status;
+  return stat(PathOf(owner, name).c_str(), &status) == 0 && IsOf(name, status);
+}
+
 FileDescriptor OpenMemory(const Process& owner, const MemoryName& name) {
-  const std::string path = fmt::format("/proc/{}/fd/{}", owner.pid, name.fd);
-  FileDescriptor file(open(path.c_str(), O_RDWR | O_CLOEXEC));
+  if (!HasMemory(owner, name)) return {};
+  const std::string path = PathOf(owner, name);
+  FileDescriptor file(open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOCTTY));
   if (!file.is_open()) {
-    if (errno == ENOENT) return {};
-    ThrowSystemError("can't open shared memory " + path);
+    const int error = errno;
+    if (!HasMemory(owner, name)) return {};
+    throw std::system_error(error, std::generic_category(), "can't open shared memory " + path);
   }
-  // The number may mean another file by now.
-  if (InodeOf(file.get()) != name.inode) return {};
+  // It may have changed since it was examined.
+  if (!IsOf(name, Examine(file.get()))) return {};
   return file;
 }
 

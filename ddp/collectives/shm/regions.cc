@@ -52,9 +52,8 @@ std::byte* PeerRegions::Find(const Placement& placement, uint32_t num_freed) {
 }
 
 void PeerRegions::DropFreed() {
-  std::erase_if(regions_, [&](const auto& region) {
-    return !OpenMemory(peer_, region.second.name).is_open();
-  });
+  std::erase_if(regions_,
+                [&](const auto& region) { return !HasMemory(peer_, region.second.name); });
 }
 
 }  // namespace ddp::shm
