@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <deque>
@@ -11,10 +12,13 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <vector>
 
 #include "ddp/collectives/shm/testing.h"
+#include "ddp/errors.h"
+#include "ddp/store/hash_store.h"
 
 namespace ddp {
 namespace {
@@ -461,6 +465,26 @@ TEST(Exchange, FindsAnotherSizeOrDType) {
   }
 }
 
+// Even while letters move: these are many.
+TEST(Exchange, EndsAtTheDeadline) {
+  RunRanks(2, [](TestRank& rank) {
+    std::vector<float> values(8 << 20);
+    const Buffer buffer{values.data(), 8 << 20};
+    if (rank.rank() == 0) {
+      try {
+        rank.Exchange({{.kind = Kind::kSend, .input = buffer, .root = 1}}, 0s);
+        ADD_FAILURE() << "sent it all";
+      } catch (const PeerTrouble& trouble) {
+        EXPECT_EQ(trouble.kind(), PeerTrouble::kTimedOut);
+        EXPECT_EQ(trouble.ranks(), std::vector{1});
+      }
+      return rank.Leave();
+    }
+    EXPECT_THROW(rank.Exchange({{.kind = Kind::kReceive, .output = buffer, .root = 0}}),
+                 PeerTrouble);
+  });
+}
+
 // Small and large operations, on memory of the rank's own and of the backend's.
 struct AllReduce {
   Place place;
@@ -597,6 +621,20 @@ TEST(Groups, MayBeLarge) {
   EXPECT_LT(Clock::now() - start, 2s);
 }
 
+// While it exists, this process can't open any file.
+class NoMoreDescriptors {
+ public:
+  NoMoreDescriptors() {
+    getrlimit(RLIMIT_NOFILE, &before_);
+    const rlimit none{.rlim_cur = 0, .rlim_max = before_.rlim_max};
+    setrlimit(RLIMIT_NOFILE, &none);
+  }
+  ~NoMoreDescriptors() { setrlimit(RLIMIT_NOFILE, &before_); }
+
+ private:
+  rlimit before_;
+};
+
 TEST(Make, RefusesRanksOfTwoHosts) {
   Meeting meeting;
   meeting.options.world_size = 2;
@@ -610,6 +648,26 @@ TEST(Make, RefusesRanksOfTwoHosts) {
                  "backend 'shm' is for ranks of one host, but rank 0 and rank 1 are on two; "
                  "'auto' or 'gloo' would work");
   }
+}
+
+// All learn at once what kept rank 0 from it.
+TEST(Make, FailsOnAllRanksWhereRank0HasNoMemory) {
+  const auto store = std::make_shared<HashStore>();
+  const auto start = Clock::now();
+  {
+    const NoMoreDescriptors no_more_descriptors;
+    EXPECT_THROW(MakeShmBackend(shm::MakeMeeting(store, 0, 2)), std::system_error);
+  }
+  try {
+    MakeShmBackend(shm::MakeMeeting(store, 1, 2));
+    FAIL() << "made one";
+  } catch (const PeerLostError& error) {
+    EXPECT_EQ(error.peer(), 0);
+    EXPECT_STREQ(error.what(),
+                 "lost rank 0: it couldn't set up the shared memory: can't create shared memory: "
+                 "Too many open files");
+  }
+  EXPECT_LT(Clock::now() - start, 1s);
 }
 
 }  // namespace
