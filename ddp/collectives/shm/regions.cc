@@ -39,7 +39,6 @@ Placement Regions::Find(const void* data, int64_t num_bytes) const {
 
 std::byte* PeerRegions::Find(const Placement& placement, uint32_t num_freed) {
   const MemoryName& name = placement.memory;
-  if (is_here_) return reinterpret_cast<std::byte*>(name.address) + placement.offset;
   if (num_freed != num_freed_) DropFreed();
   num_freed_ = num_freed;
   auto region = regions_.find(name.inode);

@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <cstring>
 #include <functional>
 #include <memory>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "ddp/collectives/shm/memory.h"
 #include "ddp/collectives/shm/process.h"
 #include "ddp/file_descriptor.h"
+#include "ops/tensor/tensor.h"
 
 namespace ddp::shm {
 namespace {
@@ -51,6 +53,30 @@ TEST(OpenMemory, ComparesTheDevice) {
   MemoryName name = memory.name;
   ++name.device;
   EXPECT_FALSE(OpenMemory(ThisProcess(), name).is_open());
+}
+
+TEST(PeerRegions, AreWhereThePeerHasThem) {
+  const auto regions = std::make_shared<Regions>();
+  const ops::Memory memory = regions->Allocate(kNumBytes);
+  PeerRegions peer_regions(ThisProcess());
+  std::byte* const found = peer_regions.Find(regions->Find(memory.get() + 8, 4), 0);
+  ASSERT_NE(found, nullptr);
+  *found = std::byte{42};
+  EXPECT_EQ(memory.get()[8], std::byte{42});
+}
+
+// As after a failure, which the peers notice at different times.
+TEST(PeerRegions, StayWhenThePeerFreesThem) {
+  const auto regions = std::make_shared<Regions>();
+  ops::Memory memory = regions->Allocate(kNumBytes);
+  const Placement placement = regions->Find(memory.get(), kNumBytes);
+  PeerRegions peer_regions(ThisProcess());
+  std::byte* const found = peer_regions.Find(placement, regions->num_freed());
+  ASSERT_NE(found, nullptr);
+  memory.reset();
+  std::memset(found, 1, kNumBytes);
+  EXPECT_EQ(found[kNumBytes - 1], std::byte{1});
+  EXPECT_EQ(peer_regions.Find(placement, regions->num_freed()), nullptr);
 }
 
 }  // namespace
