@@ -8,18 +8,15 @@
 
 #include <cerrno>
 #include <string>
-#include <system_error>
+
+#include "ddp/store/socket.h"
 
 namespace ddp::shm {
 namespace {
 
-[[noreturn]] void ThrowSystemError(const std::string& what) {
-  throw std::system_error(errno, std::generic_category(), what);
-}
-
 struct stat Examine(int fd) {
   struct stat status;
-  if (fstat(fd, &status) != 0) ThrowSystemError("can't examine shared memory");
+  if (fstat(fd, &status) != 0) ThrowSystemError(errno, "can't examine shared memory");
   return status;
 }
 
@@ -36,7 +33,7 @@ std::string PathOf(const Process& owner, const MemoryName& name) {
 Mapping::Mapping(int fd, int64_t num_bytes) : num_bytes_(num_bytes) {
   void* const start = mmap(nullptr, num_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   if (start == MAP_FAILED) {
-    ThrowSystemError(fmt::format("can't map {} bytes of shared memory", num_bytes));
+    ThrowSystemError(errno, fmt::format("can't map {} bytes of shared memory", num_bytes));
   }
   data_ = static_cast<std::byte*>(start);
 }
@@ -47,11 +44,11 @@ Mapping::~Mapping() {
 
 SharedMemory CreateMemory(int64_t num_bytes, bool reserve) {
   FileDescriptor file(memfd_create("ddp", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  if (!file.is_open()) ThrowSystemError("can't create shared memory");
+  if (!file.is_open()) ThrowSystemError(errno, "can't create shared memory");
   if (ftruncate(file.get(), num_bytes) != 0 ||
       fcntl(file.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) != 0 ||
       (reserve && fallocate(file.get(), 0, 0, num_bytes) != 0)) {
-    ThrowSystemError(fmt::format("can't get {} bytes of shared memory", num_bytes));
+    ThrowSystemError(errno, fmt::format("can't get {} bytes of shared memory", num_bytes));
   }
   Mapping mapping(file.get(), num_bytes);
   const struct stat status = Examine(file.get());
@@ -77,7 +74,7 @@ FileDescriptor OpenMemory(const Process& owner, const MemoryName& name) {
   if (!file.is_open()) {
     const int error = errno;
     if (!HasMemory(owner, name)) return {};
-    throw std::system_error(error, std::generic_category(), "can't open shared memory " + path);
+    ThrowSystemError(error, "can't open shared memory " + path);
   }
   // It may have changed since it was examined.
   if (!IsOf(name, Examine(file.get()))) return {};
