@@ -8,6 +8,9 @@
 namespace ddp::shm {
 namespace {
 
+// While letters keep moving, the deadline and Stop are looked at this often.
+constexpr int kLoopsPerLook = 16;
+
 bool IsSend(const Operation& operation) { return operation.kind == OperationKind::kSend; }
 
 const Buffer& BufferOf(const Operation& operation) { return CommonBuffer(operation); }
@@ -27,26 +30,29 @@ void Exchange::Run(std::span<const Operation> operations, Deadline deadline) {
     std::vector<int64_t>& count = IsSend(operation) ? num_sent_ : num_received_;
     pending.push_back({&operation, CallOf(operation, ++count[operation.root])});
   }
-  while (true) {
-    const uint32_t seen = segment_.control(rank_).bell.value();
+  const auto missing = [&] {
+    std::vector<int> peers;
+    for (const Message& message : pending) peers.push_back(message.operation->root);
+    std::ranges::sort(peers);
+    peers.erase(std::ranges::unique(peers).begin(), peers.end());
+    return peers;
+  };
+  Counter& bell = segment_.control(rank_).bell;
+  for (uint32_t loop = 1;; ++loop) {
+    const uint32_t seen = bell.value();
     bool moved = false;
     for (Message* const message : FirstOfEach(pending)) {
       moved |= IsSend(*message->operation) ? Send(*message) : Receive(*message);
     }
     std::erase_if(pending, [](const Message& message) { return message.is_done; });
     if (pending.empty()) return;
+    if (loop % kLoopsPerLook == 0) {
+      waiter_.CheckStopped();
+      Waiter::CheckDeadline(missing, deadline);
+    }
     if (moved) continue;
-    Counter& bell = segment_.control(rank_).bell;
-    waiter_.Await(
-        bell, [&] { return bell.value() != seen; },
-        [&] {
-          std::vector<int> peers;
-          for (const Message& message : pending) peers.push_back(message.operation->root);
-          std::ranges::sort(peers);
-          peers.erase(std::ranges::unique(peers).begin(), peers.end());
-          return peers;
-        },
-        deadline);
+    const auto bell_has_rung = [&] { return bell.value() != seen; };
+    waiter_.Await(bell, bell_has_rung, missing, deadline);
   }
 }
 

@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <numeric>
 
+#include "ddp/collectives/shm/segment.h"
+
 namespace ddp::shm {
 namespace {
 
 using Kind = OperationKind;
-
-constexpr int64_t kCacheLine = 64;
 
 }  // namespace
 

@@ -39,6 +39,7 @@ class Mapping {
 
 // How others find some memory while its owner has it. Travels as bytes.
 struct MemoryName {
+  uint64_t device = 0;
   uint64_t inode = 0;    // no other memory of this boot has it
   uint64_t address = 0;  // in its owner
   int64_t num_bytes = 0;
@@ -58,8 +59,10 @@ struct SharedMemory {
 // std::system_error.
 SharedMemory CreateMemory(int64_t num_bytes, bool reserve);
 
-// The file of memory that `owner` has; not open when the owner, or the memory, is gone. Throws
-// std::system_error.
+// Whether `owner` has the memory. False too where this process may not look.
+bool HasMemory(const Process& owner, const MemoryName& name);
+
+// The file of memory that `owner` has; not open when it hasn't. Throws std::system_error.
 FileDescriptor OpenMemory(const Process& owner, const MemoryName& name);
 
 }  // namespace ddp::shm

@@ -39,7 +39,6 @@ Placement Regions::Find(const void* data, int64_t num_bytes) const {
 
 std::byte* PeerRegions::Find(const Placement& placement, uint32_t num_freed) {
   const MemoryName& name = placement.memory;
-  if (is_here_) return reinterpret_cast<std::byte*>(name.address) + placement.offset;
   if (num_freed != num_freed_) DropFreed();
   num_freed_ = num_freed;
   auto region = regions_.find(name.inode);
@@ -52,9 +51,8 @@ std::byte* PeerRegions::Find(const Placement& placement, uint32_t num_freed) {
 }
 
 void PeerRegions::DropFreed() {
-  std::erase_if(regions_, [&](const auto& region) {
-    return !OpenMemory(peer_, region.second.name).is_open();
-  });
+  std::erase_if(regions_,
+                [&](const auto& region) { return !HasMemory(peer_, region.second.name); });
 }
 
 }  // namespace ddp::shm

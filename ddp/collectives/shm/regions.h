@@ -7,7 +7,6 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <unordered_map>
 
 #include "ddp/collectives/shm/memory.h"
@@ -41,21 +40,20 @@ class Regions : public std::enable_shared_from_this<Regions> {
   std::atomic<uint32_t> num_freed_ = 0;
 };
 
-// Those of a peer, mapped when they are first asked for.
+// Those of a peer, mapped when they are first asked for. A peer that is a thread of this process is
+// no exception: after a failure it may free memory that this rank still works on.
 class PeerRegions {
  public:
-  // `is_here`: the peer is a thread of this process.
-  PeerRegions(const Process& peer, bool is_here) : peer_(peer), is_here_(is_here) {}
+  explicit PeerRegions(const Process& peer) : peer_(peer) {}
 
-  // The memory at `placement`, which the peer keeps meanwhile; null when the peer has ended.
-  // `num_freed` is what the peer has freed so far.
+  // The memory at `placement`; null when the peer has freed it or has ended. May be accessed until
+  // the next call, whatever the peer does. `num_freed` is what the peer has freed so far.
   std::byte* Find(const Placement& placement, uint32_t num_freed);
 
  private:
   void DropFreed();
 
   Process peer_;
-  bool is_here_;
   uint32_t num_freed_ = 0;
   struct Region {
     MemoryName name;

@@ -151,10 +151,8 @@ bool Rounds::FindPeersMemory() {
 std::byte* Rounds::FindMemory(int rank, const Placement& placement) {
   if (rank == rank_ || !placement.is_reachable()) return nullptr;
   if (peer_regions_.empty()) {
-    const Process& self = segment_.control(rank_).process;
     for (int peer = 0; peer < size_; ++peer) {
-      const Process& process = segment_.control(peer).process;
-      peer_regions_.emplace_back(process, /*is_here=*/process == self);
+      peer_regions_.emplace_back(segment_.control(peer).process);
     }
   }
   const uint32_t num_freed = segment_.slot(rank, present_.number).num_freed;

@@ -50,15 +50,16 @@ std::unique_ptr<Segment> Segment::Create(int size) {
 }
 
 std::string Segment::name() const {
-  return fmt::format("{} {} {} {} {} {}", owner_.pid, owner_.start_time, name_.inode, name_.address,
-                     name_.num_bytes, name_.fd);
+  return fmt::format("{} {} {} {} {} {} {}", owner_.pid, owner_.start_time, name_.device,
+                     name_.inode, name_.address, name_.num_bytes, name_.fd);
 }
 
 std::unique_ptr<Segment> Segment::Attach(const std::string& name, int size) {
   std::unique_ptr<Segment> segment(new Segment(size));
   std::istringstream fields(name);
-  fields >> segment->owner_.pid >> segment->owner_.start_time >> segment->name_.inode >>
-      segment->name_.address >> segment->name_.num_bytes >> segment->name_.fd;
+  fields >> segment->owner_.pid >> segment->owner_.start_time >> segment->name_.device >>
+      segment->name_.inode >> segment->name_.address >> segment->name_.num_bytes >>
+      segment->name_.fd;
   if (!fields || segment->name_.num_bytes != segment->layout_.num_bytes) {
     throw std::runtime_error(fmt::format("not the shared memory of {} ranks: \"{}\"", size, name));
   }

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <exception>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -15,7 +16,9 @@
 namespace ddp {
 namespace {
 
+// The segment's name; or, where rank 0 couldn't make one, kFailed and the reason.
 constexpr char kSegmentKey[] = "shm";
+constexpr char kFailed = '-';
 
 class ShmBackend : public Backend {
  public:
@@ -68,9 +71,24 @@ void CheckOneHost(const Meeting& meeting) {
   }
 }
 
+// When that fails, the others learn why.
+std::unique_ptr<shm::Segment> CreateSegment(const Meeting& meeting) {
+  try {
+    return shm::Segment::Create(meeting.size());
+  } catch (const std::exception& error) {
+    try {
+      meeting.store->Set(kSegmentKey, kFailed + std::string(error.what()),
+                         TimeLeft(meeting.deadline));
+    } catch (const std::exception&) {
+      // What went wrong first is what counts.
+    }
+    throw;
+  }
+}
+
 std::unique_ptr<shm::Segment> OpenSegment(const Meeting& meeting) {
   if (meeting.rank() == 0) {
-    auto segment = shm::Segment::Create(meeting.size());
+    std::unique_ptr<shm::Segment> segment = CreateSegment(meeting);
     meeting.store->Set(kSegmentKey, segment->name(), TimeLeft(meeting.deadline));
     return segment;
   }
@@ -79,6 +97,9 @@ std::unique_ptr<shm::Segment> OpenSegment(const Meeting& meeting) {
     name = meeting.store->Get(kSegmentKey, TimeLeft(meeting.deadline));
   } catch (const TimeoutError&) {
     throw TimeoutError("rank 0 didn't set up the shared memory");
+  }
+  if (name.starts_with(kFailed)) {
+    throw PeerLostError("lost rank 0: it couldn't set up the shared memory: " + name.substr(1), 0);
   }
   auto segment = shm::Segment::Attach(name, meeting.size());
   if (segment == nullptr) throw PeerLostError("lost rank 0: its shared memory is gone", 0);

@@ -1,314 +1,36 @@
-// The backend by itself, with ranks as threads: right values, and what goes wrong between ranks.
+// The backend by itself, with ranks as threads: operations that are posted ahead, messages, and
+// what goes wrong between ranks.
 #include "ddp/collectives/shm/shm_backend.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
-#include <algorithm>
-#include <deque>
 #include <filesystem>
-#include <functional>
 #include <memory>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <vector>
 
+#include "ddp/collectives/shm/test_buffer.h"
 #include "ddp/collectives/shm/testing.h"
+#include "ddp/errors.h"
+#include "ddp/store/hash_store.h"
 
 namespace ddp {
 namespace {
 
 using namespace std::chrono_literals;
+using shm::Place;
 using shm::RunRanks;
+using shm::SumOf;
+using shm::TestBuffer;
 using shm::TestRank;
+using shm::ValueOf;
 
 using Kind = OperationKind;
-using Counts = std::vector<int64_t>;
-
-// Where ranks have their buffers: in memory of their own, in memory from Allocate, or some here and
-// some there.
-enum class Place { kOwn, kAllocated, kMixed };
-
-constexpr int64_t kCanary = 8;  // elements behind a buffer that nobody may touch
-
-// A buffer, where `place` says.
-class TestBuffer {
- public:
-  TestBuffer(TestRank& rank, Place place, ops::DType dtype, int64_t num_elements) {
-    const int64_t num_bytes = (num_elements + kCanary) * ops::SizeOf(dtype);
-    const bool allocate =
-        place == Place::kAllocated || (place == Place::kMixed && rank.rank() % 2 == 1);
-    memory_ = allocate ? rank.backend().Allocate(num_bytes) : ops::AllocateMemory(num_bytes);
-    buffer_ = {memory_.get(), num_elements, dtype};
-    Fill([](int64_t) { return 99; }, num_elements + kCanary);
-  }
-
-  const Buffer& buffer() const { return buffer_; }
-
-  template <class F>
-  void Fill(F value) {
-    Fill(value, buffer_.num_elements);
-  }
-
-  // What is behind the buffer must be as it was.
-  template <class F>
-  void Expect(F value, const std::string& what) const {
-    ops::Dispatch(buffer_.dtype, [&]<class T>() {
-      const T* const data = static_cast<const T*>(buffer_.data);
-      for (int64_t i = 0; i < buffer_.num_elements + kCanary; ++i) {
-        const double expected = i < buffer_.num_elements ? value(i) : 99;
-        if (ToDouble(data[i]) == expected) continue;
-        ADD_FAILURE() << what << ": element " << i << " of " << buffer_.num_elements << " is "
-                      << ToDouble(data[i]) << ", not " << expected;
-        return;
-      }
-    });
-  }
-
- private:
-  template <class F>
-  void Fill(F value, int64_t num_elements) {
-    ops::Dispatch(buffer_.dtype, [&]<class T>() {
-      T* const data = static_cast<T*>(buffer_.data);
-      for (int64_t i = 0; i < num_elements; ++i) data[i] = static_cast<T>(float(value(i)));
-    });
-  }
-  template <class T>
-  static double ToDouble(T value) {
-    if constexpr (std::is_arithmetic_v<T>) {
-      return static_cast<double>(value);
-    } else {
-      return static_cast<float>(value);
-    }
-  }
-
-  ops::Memory memory_;
-  Buffer buffer_;
-};
-
-// Small, so that sums over four ranks are exact in every dtype.
-int ValueOf(int rank, int64_t i) { return static_cast<int>((rank * 7 + i * 3) % 11) + rank; }
-
-int SumOf(int size, int64_t i) {
-  int sum = 0;
-  for (int rank = 0; rank < size; ++rank) sum += ValueOf(rank, i);
-  return sum;
-}
-
-// Blocks of uneven sizes, one of them empty.
-Counts UnevenCounts(int size, int64_t num_elements) {
-  Counts counts;
-  for (int rank = 0; rank < size; ++rank) counts.push_back(rank * num_elements / 2);
-  return counts;
-}
-
-int64_t Begin(const Counts& counts, int rank) {
-  int64_t begin = 0;
-  for (int i = 0; i < rank; ++i) begin += counts[i];
-  return begin;
-}
-
-// The block that element `i` belongs to.
-int BlockAt(const Counts& counts, int64_t i) {
-  int block = 0;
-  while (i >= counts[block]) i -= counts[block++];
-  return block;
-}
-
-struct Values : testing::TestWithParam<std::tuple<int, Place>> {
-  int size() const { return std::get<0>(GetParam()); }
-  Place place() const { return std::get<1>(GetParam()); }
-
-  // Calls body(rank, dtype, num_elements) for all dtypes, with sizes that fit slots, that fit one
-  // round and that take several.
-  template <class F>
-  void ForEach(F body) {
-    RunRanks(size(), [&](TestRank& rank) {
-      for (const ops::DType dtype : ops::kAllDTypes) {
-        for (const int64_t num_elements : {0, 1, 3, 17, 1000, 20'011, 300'001}) {
-          if (num_elements > 100'000 && dtype != ops::DType::kFloat32) continue;
-          rank.Note(fmt::format("{}[{}]", ops::Name(dtype), num_elements));
-          body(rank, dtype, num_elements);
-        }
-      }
-    });
-  }
-};
-
-TEST_P(Values, AllReduce) {
-  ForEach([&](TestRank& rank, ops::DType dtype, int64_t num_elements) {
-    TestBuffer input(rank, place(), dtype, num_elements);
-    TestBuffer output(rank, place(), dtype, num_elements);
-    input.Fill([&](int64_t i) { return ValueOf(rank.rank(), i); });
-    const Operation operation{
-        .kind = Kind::kAllReduce, .input = input.buffer(), .output = output.buffer()};
-    rank.Run(operation);
-    output.Expect([&](int64_t i) { return SumOf(size(), i); }, "sum");
-    input.Expect([&](int64_t i) { return ValueOf(rank.rank(), i); }, "input");
-    rank.Run({.kind = Kind::kAllReduce, .input = input.buffer(), .output = input.buffer()});
-    input.Expect([&](int64_t i) { return SumOf(size(), i); }, "sum in place");
-  });
-}
-
-TEST_P(Values, Reduce) {
-  ForEach([&](TestRank& rank, ops::DType dtype, int64_t num_elements) {
-    const int root = size() / 2;
-    const bool is_root = rank.rank() == root;
-    TestBuffer input(rank, place(), dtype, num_elements);
-    TestBuffer output(rank, place(), dtype, is_root ? num_elements : 0);
-    input.Fill([&](int64_t i) { return ValueOf(rank.rank(), i); });
-    Operation operation{
-        .kind = Kind::kReduce, .input = input.buffer(), .output = output.buffer(), .root = root};
-    rank.Run(operation);
-    output.Expect([&](int64_t i) { return SumOf(size(), i); }, "sum");
-    input.Expect([&](int64_t i) { return ValueOf(rank.rank(), i); }, "input");
-    operation.output = is_root ? input.buffer() : Buffer{};
-    operation.reduction = ReduceOp::kMax;
-    rank.Run(operation);
-    input.Expect(
-        [&](int64_t i) {
-          int largest = ValueOf(rank.rank(), i);
-          for (int r = 0; r < size() && is_root; ++r) largest = std::max(largest, ValueOf(r, i));
-          return largest;
-        },
-        "maximum in place");
-  });
-}
-
-TEST_P(Values, ReduceScatter) {
-  ForEach([&](TestRank& rank, ops::DType dtype, int64_t num_elements) {
-    for (const Counts& counts : {Counts(), UnevenCounts(size(), num_elements)}) {
-      const Counts sizes = counts.empty() ? Counts(size(), num_elements) : counts;
-      const int64_t begin = Begin(sizes, rank.rank());
-      TestBuffer input(rank, place(), dtype, Begin(sizes, size()));
-      TestBuffer output(rank, place(), dtype, sizes[rank.rank()]);
-      input.Fill([&](int64_t i) { return ValueOf(rank.rank(), i); });
-      Operation operation{.kind = Kind::kReduceScatter,
-                          .input = input.buffer(),
-                          .output = output.buffer(),
-                          .input_counts = counts};
-      rank.Run(operation);
-      output.Expect([&](int64_t i) { return SumOf(size(), begin + i); }, "sum");
-      // Into this rank's block of the input.
-      operation.output.data = input.buffer().bytes() + begin * ops::SizeOf(dtype);
-      rank.Run(operation);
-      input.Expect(
-          [&](int64_t i) {
-            const bool mine = i >= begin && i < begin + sizes[rank.rank()];
-            return mine ? SumOf(size(), i) : ValueOf(rank.rank(), i);
-          },
-          "sum in place");
-    }
-  });
-}
-
-TEST_P(Values, Broadcast) {
-  ForEach([&](TestRank& rank, ops::DType dtype, int64_t num_elements) {
-    const int root = size() - 1;
-    TestBuffer buffer(rank, place(), dtype, num_elements);
-    buffer.Fill([&](int64_t i) { return ValueOf(rank.rank(), i); });
-    rank.Run({.kind = Kind::kBroadcast, .output = buffer.buffer(), .root = root});
-    buffer.Expect([&](int64_t i) { return ValueOf(root, i); }, "broadcast");
-  });
-}
-
-TEST_P(Values, AllGatherAndGather) {
-  ForEach([&](TestRank& rank, ops::DType dtype, int64_t num_elements) {
-    for (const Counts& counts : {Counts(), UnevenCounts(size(), num_elements)}) {
-      const Counts sizes = counts.empty() ? Counts(size(), num_elements) : counts;
-      TestBuffer input(rank, place(), dtype, sizes[rank.rank()]);
-      TestBuffer output(rank, place(), dtype, Begin(sizes, size()));
-      input.Fill([&](int64_t i) { return ValueOf(rank.rank(), i); });
-      const auto gathered = [&](int64_t i) {
-        const int from = BlockAt(sizes, i);
-        return ValueOf(from, i - Begin(sizes, from));
-      };
-      Operation operation{.kind = Kind::kAllGather,
-                          .input = input.buffer(),
-                          .output = output.buffer(),
-                          .output_counts = counts};
-      rank.Run(operation);
-      output.Expect(gathered, "all_gather");
-      // From this rank's block of the output.
-      output.Fill([&](int64_t i) { return ValueOf(rank.rank(), i - Begin(sizes, rank.rank())); });
-      operation.input.data =
-          output.buffer().bytes() + Begin(sizes, rank.rank()) * ops::SizeOf(dtype);
-      rank.Run(operation);
-      output.Expect(gathered, "all_gather in place");
-
-      const bool is_root = rank.rank() == size() / 2;
-      TestBuffer at_root(rank, place(), dtype, is_root ? Begin(sizes, size()) : 0);
-      operation.kind = Kind::kGather;
-      operation.root = size() / 2;
-      operation.output = at_root.buffer();
-      rank.Run(operation);
-      at_root.Expect(gathered, "gather");
-    }
-  });
-}
-
-TEST_P(Values, Scatter) {
-  ForEach([&](TestRank& rank, ops::DType dtype, int64_t num_elements) {
-    for (const Counts& counts : {Counts(), UnevenCounts(size(), num_elements)}) {
-      const Counts sizes = counts.empty() ? Counts(size(), num_elements) : counts;
-      const int root = size() / 2;
-      TestBuffer input(rank, place(), dtype, rank.rank() == root ? Begin(sizes, size()) : 0);
-      TestBuffer output(rank, place(), dtype, sizes[rank.rank()]);
-      input.Fill([&](int64_t i) { return ValueOf(root, i); });
-      rank.Run({.kind = Kind::kScatter,
-                .input = input.buffer(),
-                .output = output.buffer(),
-                .root = root,
-                .input_counts = counts});
-      output.Expect([&](int64_t i) { return ValueOf(root, Begin(sizes, rank.rank()) + i); },
-                    "scatter");
-    }
-  });
-}
-
-TEST_P(Values, AllToAll) {
-  ForEach([&](TestRank& rank, ops::DType dtype, int64_t num_elements) {
-    for (const bool uneven : {false, true}) {
-      const auto given = [&](int from, int to) {
-        return uneven ? num_elements * (2 * from + to) / 4 : num_elements;
-      };
-      Counts to_others, from_others;
-      for (int peer = 0; peer < size(); ++peer) {
-        to_others.push_back(given(rank.rank(), peer));
-        from_others.push_back(given(peer, rank.rank()));
-      }
-      TestBuffer input(rank, place(), dtype, Begin(to_others, size()));
-      TestBuffer output(rank, place(), dtype, Begin(from_others, size()));
-      input.Fill([&](int64_t i) { return ValueOf(rank.rank(), i); });
-      rank.Run({.kind = Kind::kAllToAll,
-                .input = input.buffer(),
-                .output = output.buffer(),
-                .input_counts = uneven ? to_others : Counts(),
-                .output_counts = uneven ? from_others : Counts()});
-      output.Expect(
-          [&](int64_t i) {
-            const int from = BlockAt(from_others, i);
-            int64_t begin = 0;
-            for (int to = 0; to < rank.rank(); ++to) begin += given(from, to);
-            return ValueOf(from, begin + i - Begin(from_others, from));
-          },
-          uneven ? "uneven all_to_all" : "all_to_all");
-    }
-  });
-}
-
-std::string NameOf(const testing::TestParamInfo<Values::ParamType>& info) {
-  const char* const places[] = {"Own", "Allocated", "Mixed"};
-  return fmt::format("{}ranks{}", std::get<0>(info.param),
-                     places[static_cast<int>(std::get<1>(info.param))]);
-}
-
-INSTANTIATE_TEST_SUITE_P(Ranks, Values,
-                         testing::Combine(testing::Values(1, 2, 3, 4),
-                                          testing::Values(Place::kOwn, Place::kAllocated,
-                                                          Place::kMixed)),
-                         NameOf);
 
 TEST(Post, RunsAheadOfThePeers) {
   RunRanks(3, [](TestRank& rank) {
@@ -461,6 +183,26 @@ TEST(Exchange, FindsAnotherSizeOrDType) {
   }
 }
 
+// Even while letters move: these are many.
+TEST(Exchange, EndsAtTheDeadline) {
+  RunRanks(2, [](TestRank& rank) {
+    std::vector<float> values(8 << 20);
+    const Buffer buffer{values.data(), 8 << 20};
+    if (rank.rank() == 0) {
+      try {
+        rank.Exchange({{.kind = Kind::kSend, .input = buffer, .root = 1}}, 0s);
+        ADD_FAILURE() << "sent it all";
+      } catch (const PeerTrouble& trouble) {
+        EXPECT_EQ(trouble.kind(), PeerTrouble::kTimedOut);
+        EXPECT_EQ(trouble.ranks(), std::vector{1});
+      }
+      return rank.Leave();
+    }
+    EXPECT_THROW(rank.Exchange({{.kind = Kind::kReceive, .output = buffer, .root = 0}}),
+                 PeerTrouble);
+  });
+}
+
 // Small and large operations, on memory of the rank's own and of the backend's.
 struct AllReduce {
   Place place;
@@ -597,6 +339,20 @@ TEST(Groups, MayBeLarge) {
   EXPECT_LT(Clock::now() - start, 2s);
 }
 
+// While it exists, this process can't open any file.
+class NoMoreDescriptors {
+ public:
+  NoMoreDescriptors() {
+    getrlimit(RLIMIT_NOFILE, &before_);
+    const rlimit none{.rlim_cur = 0, .rlim_max = before_.rlim_max};
+    setrlimit(RLIMIT_NOFILE, &none);
+  }
+  ~NoMoreDescriptors() { setrlimit(RLIMIT_NOFILE, &before_); }
+
+ private:
+  rlimit before_;
+};
+
 TEST(Make, RefusesRanksOfTwoHosts) {
   Meeting meeting;
   meeting.options.world_size = 2;
@@ -610,6 +366,26 @@ TEST(Make, RefusesRanksOfTwoHosts) {
                  "backend 'shm' is for ranks of one host, but rank 0 and rank 1 are on two; "
                  "'auto' or 'gloo' would work");
   }
+}
+
+// All learn at once what kept rank 0 from it.
+TEST(Make, FailsOnAllRanksWhereRank0HasNoMemory) {
+  const auto store = std::make_shared<HashStore>();
+  const auto start = Clock::now();
+  {
+    const NoMoreDescriptors no_more_descriptors;
+    EXPECT_THROW(MakeShmBackend(shm::MakeMeeting(store, 0, 2)), std::system_error);
+  }
+  try {
+    MakeShmBackend(shm::MakeMeeting(store, 1, 2));
+    FAIL() << "made one";
+  } catch (const PeerLostError& error) {
+    EXPECT_EQ(error.peer(), 0);
+    EXPECT_STREQ(error.what(),
+                 "lost rank 0: it couldn't set up the shared memory: can't create shared memory: "
+                 "Too many open files");
+  }
+  EXPECT_LT(Clock::now() - start, 1s);
 }
 
 }  // namespace

@@ -42,14 +42,11 @@ void Waiter::Await(Counter& counter, const std::function<bool()>& has_come,
     const uint32_t seen = counter.value();
     CheckStopped();
     if (has_come()) break;
+    CheckDeadline(missing, deadline);
+    ThrowIfLost(has_come, missing, &Waiter::DescribeLeave);
     const Deadline now = Clock::now();
-    if (now >= deadline) {
-      const std::vector<int> late = missing();
-      if (!late.empty()) throw PeerTrouble(PeerTrouble::kTimedOut, late);
-    }
-    ThrowIfLost(missing, &Waiter::DescribeLeave);
     if (now >= next_look) {
-      ThrowIfLost(missing, &Waiter::DescribeDeath);
+      ThrowIfLost(has_come, missing, &Waiter::DescribeDeath);
       next_look = now + kSleep;
     }
     counter.Sleep(seen, std::clamp<Duration>(deadline - now, 0ns, kSleep));
@@ -75,12 +72,20 @@ bool Waiter::ComesSoon(const std::function<bool()>& has_come) {
   return false;
 }
 
-void Waiter::ThrowIfLost(const std::function<std::vector<int>()>& missing,
+void Waiter::CheckDeadline(const std::function<std::vector<int>()>& missing, Deadline deadline) {
+  if (Clock::now() < deadline) return;
+  const std::vector<int> late = missing();
+  if (!late.empty()) throw PeerTrouble(PeerTrouble::kTimedOut, late);
+}
+
+void Waiter::ThrowIfLost(const std::function<bool()>& has_come,
+                         const std::function<std::vector<int>()>& missing,
                          LossOf describe_loss) const {
   for (const int rank : missing()) {
     const std::optional<std::string> loss = (this->*describe_loss)(rank);
     if (!loss) continue;
     // What it did before counts.
+    if (has_come()) return;
     const std::vector<int> still_missing = missing();
     if (std::count(still_missing.begin(), still_missing.end(), rank) == 0) continue;
     throw PeerTrouble(PeerTrouble::kLost, {rank}, *loss);

@@ -42,6 +42,8 @@ class Waiter {
   void CheckStopped() const {
     if (is_stopped_.load(std::memory_order_acquire)) throw Stopped();
   }
+  // Throws PeerTrouble with those that are missing, if any, when the deadline has passed.
+  static void CheckDeadline(const std::function<std::vector<int>()>& missing, Deadline deadline);
 
  private:
   template <class CounterOf>
@@ -58,7 +60,9 @@ class Waiter {
   using LossOf = std::optional<std::string> (Waiter::*)(int rank) const;
   std::optional<std::string> DescribeLeave(int rank) const;
   std::optional<std::string> DescribeDeath(int rank) const;
-  void ThrowIfLost(const std::function<std::vector<int>()>& missing, LossOf describe_loss) const;
+  // Nothing when what is waited for has come by the time that the loss is seen.
+  void ThrowIfLost(const std::function<bool()>& has_come,
+                   const std::function<std::vector<int>()>& missing, LossOf describe_loss) const;
 
   Segment& segment_;
   const bool may_spin_;
