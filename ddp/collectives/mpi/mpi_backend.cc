@@ -32,7 +32,7 @@ std::string IntroduceSelf(int rank) {
     mpi::Start();
     return std::to_string(mpi::WorldRank());
   } catch (const std::exception& error) {
-    return fmt::format("{}rank {}: {}", kRefusal, rank, error.what());
+    return fmt::format("{}backend 'mpi': rank {}: {}", kRefusal, rank, error.what());
   }
 }
 
@@ -44,7 +44,7 @@ std::string MakePlan(const std::vector<std::string>& introductions) {
   try {
     return fmt::format("{} {}", mpi::ReserveTags(), fmt::join(introductions, " "));
   } catch (const std::exception& error) {
-    return kRefusal + std::string(error.what());
+    return fmt::format("{}backend 'mpi': {}", kRefusal, error.what());
   }
 }
 

@@ -24,7 +24,9 @@
 namespace ddp {
 
 // Throws std::invalid_argument, on all ranks alike, where they aren't each an MPI rank, or one's
-// program started MPI with a thread level that several groups can't use.
+// program started MPI with a thread level that several groups can't use. MPI is started here unless
+// the program did that; this waits for all ranks of mpirun, in the group or not, without a
+// deadline.
 std::unique_ptr<Backend> MakeMpiBackend(const Meeting& meeting);
 
 }  // namespace ddp

@@ -47,7 +47,7 @@ void Initialize() {
   }
   if (level != MPI_THREAD_MULTIPLE) {
     throw std::invalid_argument(
-        fmt::format("backend 'mpi': MPI was started with {}, a group's progress thread needs "
+        fmt::format("MPI was started with {}, a group's progress thread needs "
                     "MPI_THREAD_MULTIPLE",
                     NameOfLevel(level)));
   }
@@ -78,7 +78,7 @@ int ReserveTags() {
   static std::atomic<int64_t> num_reserved = 0;
   const int64_t before = num_reserved++ * WorldSize() + WorldRank();
   const int64_t first = int64_t{*static_cast<int*>(limit)} + 1 - (before + 1) * kTagsPerGroup;
-  if (first < 0) throw std::runtime_error("backend 'mpi': MPI has no tags left for another group");
+  if (first < 0) throw std::runtime_error("MPI has no tags left for another group");
   return static_cast<int>(first);
 }
 
