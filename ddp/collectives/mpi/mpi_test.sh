@@ -30,4 +30,5 @@ for ranks in 2 3 4; do
 done
 run 3 "$2" 'All/MismatchTest.*:All/FailuresTest.BadArguments*:All/FailuresTest.WhatWasSent*'
 run 3 "$2" 'All/FailuresTest.ARankThatLeaves*:All/FailuresTest.AnAbortInTheMiddle*'
-run 3 "$3" '*'
+run 3 "$3" '*ToldToAllRanks'
+run 3 "$3" '*DoNotMeetTheNext'
