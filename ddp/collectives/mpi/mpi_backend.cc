@@ -1,8 +1,9 @@
 #include "ddp/collectives/mpi/mpi_backend.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
-#include <random>
+#include <exception>
 #include <sstream>
 #include <stdexcept>
 #include <string>
@@ -16,32 +17,54 @@
 namespace ddp {
 namespace {
 
-// Communicators that are made at the same time must not share a tag; MPI allows up to 32767.
-constexpr int kNumTags = 32'000;
+// Before the reason why there is no group.
+constexpr char kRefusal = '!';
 
 // What the group's ranks have to know of each other.
 struct Plan {
-  uint64_t group_id = 0;
+  int first_tag = 0;
   std::vector<int> world_ranks;  // MPI's, by rank of the group
 };
 
-// Rank 0 collects the MPI ranks in the store and hands the plan out.
+// This rank's MPI rank, or why it has none.
+std::string IntroduceSelf(int rank) {
+  try {
+    mpi::Start();
+    return std::to_string(mpi::WorldRank());
+  } catch (const std::exception& error) {
+    return fmt::format("{}backend 'mpi': rank {}: {}", kRefusal, rank, error.what());
+  }
+}
+
+// Rank 0 collects what the ranks say about themselves. One that can't take part is told to all.
+std::string MakePlan(const std::vector<std::string>& introductions) {
+  for (const std::string& introduction : introductions) {
+    if (introduction.front() == kRefusal) return introduction;
+  }
+  try {
+    return fmt::format("{} {}", mpi::ReserveTags(), fmt::join(introductions, " "));
+  } catch (const std::exception& error) {
+    return fmt::format("{}backend 'mpi': {}", kRefusal, error.what());
+  }
+}
+
 Plan SharePlan(const Meeting& meeting) {
   constexpr char kPlan[] = "mpi_plan";
   Store& store = *meeting.store;
   const auto key_of = [](int rank) { return fmt::format("mpi_rank/{}", rank); };
-  store.Set(key_of(meeting.rank()), std::to_string(mpi::WorldRank()), TimeLeft(meeting.deadline));
+  store.Set(key_of(meeting.rank()), IntroduceSelf(meeting.rank()), TimeLeft(meeting.deadline));
   if (meeting.rank() == 0) {
-    std::random_device random;
-    std::string plan = std::to_string(uint64_t{random()} << 32 | random());
+    std::vector<std::string> introductions;
     for (int rank = 0; rank < meeting.size(); ++rank) {
-      plan += " " + store.Get(key_of(rank), TimeLeft(meeting.deadline));
+      introductions.push_back(store.Get(key_of(rank), TimeLeft(meeting.deadline)));
     }
-    store.Set(kPlan, plan, TimeLeft(meeting.deadline));
+    store.Set(kPlan, MakePlan(introductions), TimeLeft(meeting.deadline));
   }
-  std::istringstream words(store.Get(kPlan, TimeLeft(meeting.deadline)));
+  const std::string text = store.Get(kPlan, TimeLeft(meeting.deadline));
+  if (text.front() == kRefusal) throw std::invalid_argument(text.substr(1));
+  std::istringstream words(text);
   Plan plan;
-  words >> plan.group_id;
+  words >> plan.first_tag;
   for (int rank = 0; words >> rank;) plan.world_ranks.push_back(rank);
   return plan;
 }
@@ -62,13 +85,10 @@ void CheckDistinct(const std::vector<int>& world_ranks) {
 }  // namespace
 
 std::unique_ptr<Backend> MakeMpiBackend(const Meeting& meeting) {
-  mpi::Start();
-  const Plan plan = SharePlan(meeting);
+  Plan plan = SharePlan(meeting);
   CheckDistinct(plan.world_ranks);
-  const MPI_Comm communicator =
-      mpi::MakeCommunicator(plan.world_ranks, static_cast<int>(plan.group_id % kNumTags));
   return std::make_unique<MessageBackend>(std::make_unique<mpi::MpiTransport>(
-      communicator, plan.group_id, meeting.rank(), meeting.size()));
+      plan.first_tag, meeting.rank(), std::move(plan.world_ranks)));
 }
 
 }  // namespace ddp

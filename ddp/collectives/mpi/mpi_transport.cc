@@ -4,18 +4,17 @@
 #include <chrono>
 #include <deque>
 #include <thread>
-
-#include "ddp/collectives/mpi/runtime.h"
+#include <utility>
 
 namespace ddp::mpi {
 namespace {
 
-// Slots are tags; this is one behind the last of them.
-constexpr int kFarewellTag = 1000;
 // MPI's counts are ints.
 constexpr size_t kLargestMessage = size_t{1} << 30;
 // What a peer sent before its farewell may arrive after it.
 constexpr Duration kGrace = std::chrono::milliseconds(50);
+// For messages of a failed operation that have begun to arrive.
+constexpr Duration kPatience = std::chrono::milliseconds(20);
 
 // Polls at full speed, then lets others have the core, then sleeps.
 void Pause(int polls) {
@@ -36,20 +35,18 @@ class MpiTransport::MpiChannel : public Channel {
       : Channel(peer), transport_(transport), data_(static_cast<std::byte*>(data)) {}
 
   ~MpiChannel() override {
+    const Deadline deadline = DeadlineAfter(kPatience);
+    for (MPI_Request& request : receives_) MPI_Cancel(&request);
     for (std::deque<MPI_Request>* const requests : {&receives_, &sends_}) {
-      for (MPI_Request& request : *requests) {
-        // A receive that nobody waits for any more, or a send of a group that has failed.
-        MPI_Cancel(&request);
-        MPI_Request_free(&request);
-      }
+      for (MPI_Request& request : *requests) Abandon(request, deadline);
     }
   }
 
   void Send(Slot slot, size_t offset, size_t num_bytes) override {
     ForEachPiece(offset, num_bytes, [&](std::byte* data, int count) {
       MPI_Request request;
-      Check(MPI_Isend(data, count, MPI_BYTE, peer(), static_cast<int>(slot),
-                      transport_->communicator_, &request),
+      Check(MPI_Isend(data, count, MPI_BYTE, transport_->world_ranks_[peer()],
+                      transport_->TagOf(slot), MPI_COMM_WORLD, &request),
             "MPI_Isend");
       sends_.push_back(request);
     });
@@ -59,8 +56,8 @@ class MpiTransport::MpiChannel : public Channel {
     int num_pieces = 0;
     ForEachPiece(offset, num_bytes, [&](std::byte* data, int count) {
       MPI_Request request;
-      Check(MPI_Irecv(data, count, MPI_BYTE, peer(), static_cast<int>(slot),
-                      transport_->communicator_, &request),
+      Check(MPI_Irecv(data, count, MPI_BYTE, transport_->world_ranks_[peer()],
+                      transport_->TagOf(slot), MPI_COMM_WORLD, &request),
             "MPI_Irecv");
       receives_.push_back(request);
       ++num_pieces;
@@ -91,6 +88,18 @@ class MpiTransport::MpiChannel : public Channel {
   }
 
  private:
+  // A receive that nobody waits for any more ends at once, unless its message has begun to arrive.
+  // That, and a send of a group that has failed, may end by the deadline; or else with MPI.
+  static void Abandon(MPI_Request& request, Deadline deadline) {
+    int done = 0;
+    for (int polls = 0;; ++polls) {
+      if (MPI_Test(&request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS || done != 0) return;
+      if (Clock::now() >= deadline) break;
+      Pause(polls);
+    }
+    MPI_Request_free(&request);
+  }
+
   // An empty message is one piece too.
   template <class Function>
   void ForEachPiece(size_t offset, size_t num_bytes, Function function) {
@@ -109,23 +118,20 @@ class MpiTransport::MpiChannel : public Channel {
   std::deque<int> pieces_;  // of each message that is to be received
 };
 
-MpiTransport::MpiTransport(MPI_Comm communicator, uint64_t group_id, int rank, int size)
-    : Transport(rank, size), communicator_(communicator), group_id_(group_id), left_(size, false) {}
+MpiTransport::MpiTransport(int first_tag, int rank, std::vector<int> world_ranks)
+    : Transport(rank, static_cast<int>(world_ranks.size())),
+      first_tag_(first_tag),
+      world_ranks_(std::move(world_ranks)) {}
 
-MpiTransport::~MpiTransport() {
-  SayFarewell();
-  std::lock_guard lock(farewell_mutex_);
-  for (MPI_Request& request : farewells_) MPI_Request_free(&request);
-  if (!stopped_) MPI_Comm_free(&communicator_);
-}
+MpiTransport::~MpiTransport() { SayFarewell(); }
 
 std::unique_ptr<Channel> MpiTransport::Open(int peer, void* data, size_t, Deadline) {
   return std::make_unique<MpiChannel>(this, peer, data);
 }
 
 std::optional<int> MpiTransport::FindLost(std::span<const int> peers) {
-  LookForFarewells();
-  const auto found = std::ranges::find_if(peers, [this](int peer) { return left_[peer]; });
+  const auto found =
+      std::ranges::find_if(peers, [this](int peer) { return HasMessage(peer, FarewellTag()); });
   return found == peers.end() ? std::nullopt : std::optional(*found);
 }
 
@@ -137,26 +143,22 @@ void MpiTransport::Close() {
 
 void MpiTransport::SayFarewell() {
   std::lock_guard lock(farewell_mutex_);
-  if (!farewells_.empty()) return;
+  if (std::exchange(said_farewell_, true)) return;
   for (int peer = 0; peer < size(); ++peer) {
     if (peer == rank()) continue;
-    MPI_Isend(&group_id_, 1, MPI_UINT64_T, peer, kFarewellTag, communicator_,
-              &farewells_.emplace_back());
+    MPI_Request request;
+    if (MPI_Isend(nullptr, 0, MPI_BYTE, world_ranks_[peer], FarewellTag(), MPI_COMM_WORLD,
+                  &request) == MPI_SUCCESS) {
+      MPI_Request_free(&request);
+    }
   }
 }
 
-void MpiTransport::LookForFarewells() {
-  for (;;) {
-    int found = 0;
-    MPI_Status status;
-    Check(MPI_Iprobe(MPI_ANY_SOURCE, kFarewellTag, communicator_, &found, &status), "MPI_Iprobe");
-    if (found == 0) return;
-    uint64_t group_id = 0;
-    Check(MPI_Recv(&group_id, 1, MPI_UINT64_T, status.MPI_SOURCE, kFarewellTag, communicator_,
-                   MPI_STATUS_IGNORE),
-          "MPI_Recv");
-    if (group_id == group_id_) left_[status.MPI_SOURCE] = true;
-  }
+bool MpiTransport::HasMessage(int peer, int tag) {
+  int found = 0;
+  Check(MPI_Iprobe(world_ranks_[peer], tag, MPI_COMM_WORLD, &found, MPI_STATUS_IGNORE),
+        "MPI_Iprobe");
+  return found != 0;
 }
 
 bool MpiTransport::Await(MPI_Request& request, int peer, std::span<const int> needed,
@@ -171,19 +173,17 @@ bool MpiTransport::Await(MPI_Request& request, int peer, std::span<const int> ne
 
 int MpiTransport::ReceiveFromAny(std::span<const int> peers, Slot slot, void* data,
                                  size_t num_bytes, Deadline deadline) {
-  const int tag = static_cast<int>(slot);
+  const int tag = TagOf(slot);
   int sender = -1;
   const auto has_come = [&] {
     for (const int peer : peers) {
-      int found = 0;
-      Check(MPI_Iprobe(peer, tag, communicator_, &found, MPI_STATUS_IGNORE), "MPI_Iprobe");
-      if (found != 0) sender = peer;
+      if (HasMessage(peer, tag)) sender = peer;
     }
     return sender >= 0;
   };
   Poll(has_come, peers, {}, deadline);
-  Check(MPI_Recv(data, static_cast<int>(num_bytes), MPI_BYTE, sender, tag, communicator_,
-                 MPI_STATUS_IGNORE),
+  Check(MPI_Recv(data, static_cast<int>(num_bytes), MPI_BYTE, world_ranks_[sender], tag,
+                 MPI_COMM_WORLD, MPI_STATUS_IGNORE),
         "MPI_Recv");
   return sender;
 }

@@ -2,13 +2,13 @@
 // only when it is called: briefly at full speed, then ever more politely.
 //
 // MPI doesn't say when a peer leaves. So a rank that goes, in good order or not, sends every peer a
-// farewell, which waits look for. (A process that dies is mpirun's affair: it ends the job.)
+// farewell, which waits look for; it stays in MPI's queue, under a tag that no other group has. (A
+// process that dies is mpirun's affair: it ends the job.)
 #pragma once
 
 #include <mpi.h>
 
 #include <atomic>
-#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -16,15 +16,15 @@
 #include <vector>
 
 #include "ddp/collectives/messages/transport.h"
+#include "ddp/collectives/mpi/runtime.h"
 
 namespace ddp::mpi {
 
 class MpiTransport : public Transport {
  public:
-  // Owns `communicator`, whose ranks are the group's. `group_id` is the same on all of them, and no
-  // other group's: MPI gives what it numbers communicators with to the next group, which must not
-  // take the last farewells of this one for its own.
-  MpiTransport(MPI_Comm communicator, uint64_t group_id, int rank, int size);
+  // `first_tag` is that of ReserveTags(), the same on all ranks. `world_ranks` are their ranks in
+  // MPI_COMM_WORLD.
+  MpiTransport(int first_tag, int rank, std::vector<int> world_ranks);
   ~MpiTransport() override;
 
   std::unique_ptr<Channel> Open(int peer, void* data, size_t num_bytes, Deadline deadline) override;
@@ -43,15 +43,17 @@ class MpiTransport : public Transport {
   bool Poll(IsDone is_done, std::span<const int> peers, std::span<const int> needed,
             Deadline deadline);
   bool Await(MPI_Request& request, int peer, std::span<const int> needed, Deadline deadline);
-  void LookForFarewells();
+  bool HasMessage(int peer, int tag);
   void SayFarewell();
 
-  MPI_Comm communicator_;
-  const uint64_t group_id_;
+  int TagOf(Slot slot) const { return first_tag_ + static_cast<int>(slot); }
+  int FarewellTag() const { return first_tag_ + kTagsPerGroup - 1; }
+
+  const int first_tag_;
+  const std::vector<int> world_ranks_;
   std::atomic<bool> stopped_ = false;
   std::mutex farewell_mutex_;
-  std::vector<bool> left_;              // the peers whose farewells came; of the thread that waits
-  std::vector<MPI_Request> farewells_;  // guarded by farewell_mutex_
+  bool said_farewell_ = false;  // guarded by farewell_mutex_
 };
 
 }  // namespace ddp::mpi

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <atomic>
+#include <cstdint>
 #include <cstdlib>
 #include <mutex>
 #include <stdexcept>
@@ -42,10 +43,11 @@ void Initialize() {
   } else {
     Check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &level), "MPI_Init_thread");
     std::atexit(Finalize);
+    Check(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
   }
   if (level != MPI_THREAD_MULTIPLE) {
     throw std::invalid_argument(
-        fmt::format("backend 'mpi': MPI was started with {}, a group's progress thread needs "
+        fmt::format("MPI was started with {}, a group's progress thread needs "
                     "MPI_THREAD_MULTIPLE",
                     NameOfLevel(level)));
   }
@@ -69,17 +71,15 @@ int WorldSize() {
   return size;
 }
 
-MPI_Comm MakeCommunicator(const std::vector<int>& world_ranks, int tag) {
-  MPI_Group world, group;
-  Check(MPI_Comm_group(MPI_COMM_WORLD, &world), "MPI_Comm_group");
-  const int size = static_cast<int>(world_ranks.size());
-  Check(MPI_Group_incl(world, size, world_ranks.data(), &group), "MPI_Group_incl");
-  MPI_Comm communicator;
-  Check(MPI_Comm_create_group(MPI_COMM_WORLD, group, tag, &communicator), "MPI_Comm_create_group");
-  MPI_Group_free(&group);
-  MPI_Group_free(&world);
-  Check(MPI_Comm_set_errhandler(communicator, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
-  return communicator;
+int ReserveTags() {
+  void* limit = nullptr;
+  int is_set = 0;
+  Check(MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &limit, &is_set), "MPI_Comm_get_attr");
+  static std::atomic<int64_t> num_reserved = 0;
+  const int64_t before = num_reserved++ * WorldSize() + WorldRank();
+  const int64_t first = int64_t{*static_cast<int*>(limit)} + 1 - (before + 1) * kTagsPerGroup;
+  if (first < 0) throw std::runtime_error("MPI has no tags left for another group");
+  return static_cast<int>(first);
 }
 
 void Check(int code, const char* function) {

@@ -3,9 +3,6 @@
 
 #include <mpi.h>
 
-#include <string>
-#include <vector>
-
 namespace ddp::mpi {
 
 // Starts MPI, unless that was done before, here or by the program. Throws std::invalid_argument
@@ -17,9 +14,12 @@ void SkipFinalize();
 int WorldRank();
 int WorldSize();
 
-// A communicator of these ranks of MPI's world, in this order; each of them calls it, with the same
-// `tag`. To be freed with MPI_Comm_free.
-MPI_Comm MakeCommunicator(const std::vector<int>& world_ranks, int tag);
+// The first of kTagsPerGroup tags of MPI_COMM_WORLD that no rank of the world reserves again, from
+// the top, where programs that use MPI themselves have none. One rank of a group reserves them and
+// tells the others. Throws std::runtime_error when all are taken: after 2^27 groups of the whole
+// world (Open MPI without UCX).
+inline constexpr int kTagsPerGroup = 16;
+int ReserveTags();
 
 // Throws std::runtime_error with MPI's own words unless `code` is MPI_SUCCESS.
 void Check(int code, const char* function);
