@@ -25,11 +25,6 @@ using ops::Float16;
 using testing::Each;
 using testing::ElementsAre;
 
-template <class T>
-Buffer BufferOfVector(std::vector<T>& values) {
-  return {values.data(), static_cast<int64_t>(values.size()), ops::kDTypeOf<T>};
-}
-
 // Compares bits, as NaN and -0 would not compare as values.
 template <class T>
 bool SameBits(const std::vector<T>& a, const std::vector<T>& b) {
@@ -118,18 +113,8 @@ constexpr int64_t kLargest = (1 << 20) + 3;
 #endif
 constexpr int64_t kSizes[] = {0, 1, 3, 17, 1000, kLargest};
 
-class CollectivesTest : public testing::TestWithParam<TestSetting> {
+class CollectivesTest : public GroupTest {
  protected:
-  int size() const { return GetParam().num_ranks; }
-
-  // Runs `body` on each rank, in a group of the setting's backend.
-  void Run(const std::function<void(TestRank& rank, ProcessGroup& group)>& body) {
-    RunRanks(size(), [&](TestRank& rank) {
-      const auto group = rank.Join(GetParam());
-      body(rank, *group);
-    });
-  }
-
   // ValuesOf every rank.
   template <class T>
   std::vector<std::vector<T>> AllValues(int64_t num_elements) const {
@@ -554,85 +539,6 @@ TEST_P(CollectivesTest, OperationsRunInIssueOrder) {
       group.Barrier()->Wait();
       EXPECT_TRUE(works[8]->IsDone());
       EXPECT_EQ(buffers, expected);
-    }
-  });
-}
-
-TEST_P(CollectivesTest, SubgroupsWorkSideBySide) {
-  Run([&](TestRank& rank, ProcessGroup& group) {
-    // Odd and even ranks, the last first.
-    const auto half = group.Split(rank.rank() % 2, -rank.rank());
-    const int half_size = (size() + 1 - rank.rank() % 2) / 2;
-    ASSERT_EQ(half->size(), half_size);
-    EXPECT_EQ(half->rank(), half_size - 1 - rank.rank() / 2);
-    std::vector<float> ours(1000, 1), all(1000, 1);
-    const auto in_half = half->AllReduce(BufferOfVector(ours), ReduceOp::kSum);
-    group.AllReduce(BufferOfVector(all), ReduceOp::kSum)->Wait();
-    in_half->Wait();
-    EXPECT_THAT(ours, Each(static_cast<float>(half_size)));
-    EXPECT_THAT(all, Each(static_cast<float>(size())));
-
-    // Its own order is kept.
-    const auto pair =
-        group.NewGroup(size() == 1 ? std::vector<int>{0} : std::vector<int>{size() - 1, 0});
-    ASSERT_EQ(pair != nullptr, rank.rank() == 0 || rank.rank() == size() - 1);
-    if (pair == nullptr) return;
-    std::vector<int32_t> value{rank.rank()};
-    pair->Broadcast(BufferOfVector(value), 0)->Wait();
-    EXPECT_THAT(value, ElementsAre(size() - 1));
-  });
-}
-
-// Two groups, used in another order on each rank.
-TEST_P(CollectivesTest, GroupsAreIndependent) {
-  Run([&](TestRank& rank, ProcessGroup& group) {
-    const auto other = group.Split(0);
-    for (int round = 0; round < 20; ++round) {
-      std::vector<float> a(5000, 1), b(5000, 2);
-      ProcessGroup& first = rank.rank() % 2 == 0 ? group : *other;
-      ProcessGroup& second = rank.rank() % 2 == 0 ? *other : group;
-      const auto one = first.AllReduce(BufferOfVector(&first == &group ? a : b), ReduceOp::kSum);
-      const auto two = second.AllReduce(BufferOfVector(&second == &group ? a : b), ReduceOp::kSum);
-      two->Wait();
-      one->Wait();
-      EXPECT_THAT(a, Each(static_cast<float>(size())));
-      EXPECT_THAT(b, Each(static_cast<float>(2 * size())));
-    }
-  });
-}
-
-TEST_P(CollectivesTest, TensorsAndAllocatedMemory) {
-  Run([&](TestRank& rank, ProcessGroup&) {
-    std::shared_ptr<std::byte> memory;
-    {
-      const auto group = rank.Join(GetParam());
-      memory = group->Allocate(4 * sizeof(float), ops::Device::Cpu());
-      const ops::Tensor tensor = ops::Tensor::Wrap(memory, {4});
-      tensor.Fill(rank.rank() + 1);
-      group->AllReduce(BufferOf(tensor), ReduceOp::kAverage)->Wait();
-      EXPECT_THAT(tensor.ToVector<float>(), Each((size() + 1) / 2.0f));
-    }
-    EXPECT_EQ(*reinterpret_cast<float*>(memory.get()), (size() + 1) / 2.0f);  // outlives the group
-  });
-}
-
-// Regions come and go while peers hold on to theirs.
-TEST_P(CollectivesTest, AllocatedMemoryComesAndGoes) {
-  Run([&](TestRank& rank, ProcessGroup& group) {
-    std::mt19937 random(3);
-    std::vector<std::pair<ops::Memory, int64_t>> regions;
-    for (int round = 0; round < 60; ++round) {
-      rank.Note(fmt::format("round {}", round));
-      if (regions.size() > 3) regions.erase(regions.begin() + random() % regions.size());
-      const int64_t num_elements = 1 + random() % 100'000;
-      regions.emplace_back(group.Allocate(num_elements * 4, ops::Device::Cpu()), num_elements);
-      const auto& [memory, size_of_chosen] = regions[random() % regions.size()];
-      float* const values = reinterpret_cast<float*>(memory.get());
-      std::fill(values, values + size_of_chosen, static_cast<float>(rank.rank() + round));
-      group.AllReduce({values, size_of_chosen}, ReduceOp::kSum)->Wait();
-      const float expected = static_cast<float>(size() * (size() - 1) / 2 + round * size());
-      EXPECT_TRUE(std::all_of(values, values + size_of_chosen,
-                              [=](float value) { return value == expected; }));
     }
   });
 }

@@ -121,4 +121,11 @@ void RunRanks(int size, const std::function<void(TestRank&)>& body, Duration lim
   for (std::thread& thread : threads) thread.join();
 }
 
+void GroupTest::Run(const std::function<void(TestRank& rank, ProcessGroup& group)>& body) {
+  RunRanks(size(), [&](TestRank& rank) {
+    const auto group = rank.Join(GetParam());
+    body(rank, *group);
+  });
+}
+
 }  // namespace ddp

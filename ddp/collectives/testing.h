@@ -10,6 +10,8 @@
 // after printing what each noted last.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -69,5 +71,18 @@ bool RanksAreProcesses();
 // Under mpirun, which has started `size` processes: for this process's rank only.
 void RunRanks(int size, const std::function<void(TestRank&)>& body,
               Duration limit = std::chrono::minutes(2));
+
+// Tests of groups of one setting.
+class GroupTest : public testing::TestWithParam<TestSetting> {
+ protected:
+  int size() const { return GetParam().num_ranks; }
+  // Runs `body` on each rank, in a group of the setting.
+  void Run(const std::function<void(TestRank& rank, ProcessGroup& group)>& body);
+};
+
+template <class T>
+Buffer BufferOfVector(std::vector<T>& values) {
+  return {values.data(), static_cast<int64_t>(values.size()), ops::kDTypeOf<T>};
+}
 
 }  // namespace ddp

@@ -6,8 +6,10 @@
 #include <chrono>
 #include <cmath>
 #include <exception>
+#include <filesystem>
 #include <limits>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -262,6 +264,11 @@ class TrainingRun {
 
 Summary Train(const TrainOptions& options, int rank, int world_size,
               const std::shared_ptr<ddp::Store>& store) {
+  if (!options.flight_record_dir.empty() &&
+      !std::filesystem::is_directory(options.flight_record_dir)) {
+    throw std::invalid_argument(
+        fmt::format("--flight_record_dir={}: there is no such folder", options.flight_record_dir));
+  }
   ops::cpu::ThreadPool threads(static_cast<int>(options.threads));
   const ops::cpu::ScopedThreadPool use_threads(&threads);
   const auto group = ddp::InitProcessGroup({.backend = options.backend,

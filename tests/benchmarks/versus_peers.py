@@ -15,11 +15,12 @@ what isn't reached has a "!".
 import argparse
 import json
 import os
-import resource
 import statistics
 import subprocess
 import sys
 import time
+
+from disturbance import cpu_seconds, print_disturbance
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 BENCH = "ddp/collectives_bench"
@@ -81,22 +82,6 @@ PROGRAMS = {
     **{f"Open MPI, {setting}": mpi(setting) for setting in MPI_SETTINGS},
 }
 COLUMNS = [name for name in PROGRAMS if not name.startswith("Open MPI")] + ["MPI default", "MPI best"]
-
-
-def cpu_seconds():
-    """Of the whole machine, and of the programs that this one has run to their end."""
-    with open("/proc/stat") as file:
-        ticks = [int(field) for field in file.readline().split()[1:9]]
-    children = resource.getrusage(resource.RUSAGE_CHILDREN)
-    idle_and_waiting = ticks[3] + ticks[4]
-    return (sum(ticks) - idle_and_waiting) / os.sysconf("SC_CLK_TCK"), children.ru_utime + children.ru_stime
-
-
-def print_disturbance(before, seconds):
-    machine, mine = (after - earlier for after, earlier in zip(cpu_seconds(), before))
-    share = max(0, machine - mine) / seconds / os.cpu_count()
-    print(f"\nOthers used {share:.0%} of the machine meanwhile"
-          f"{': repeat this on a quiet machine, the times mean little' if share > 0.1 else ''}")
 
 
 def run(command):

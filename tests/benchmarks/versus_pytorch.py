@@ -16,12 +16,13 @@ import argparse
 import dataclasses
 import json
 import os
-import resource
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+
+from disturbance import cpu_seconds, print_disturbance
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 TRAIN = "launch/train"
@@ -53,22 +54,6 @@ MODELS = {
     "gpt": Model("gpt", 4, 25, 5, ADAMW, speed=1.4, memory=3, threads=1.7),
 }
 WANTED_TUTORIAL = 30
-
-
-def cpu_seconds():
-    """Of the whole machine, and of the programs that this one has run to their end."""
-    with open("/proc/stat") as file:
-        ticks = [int(field) for field in file.readline().split()[1:9]]
-    children = resource.getrusage(resource.RUSAGE_CHILDREN)
-    idle_and_waiting = ticks[3] + ticks[4]
-    return (sum(ticks) - idle_and_waiting) / os.sysconf("SC_CLK_TCK"), children.ru_utime + children.ru_stime
-
-
-def print_disturbance(before, seconds):
-    machine, mine = (after - earlier for after, earlier in zip(cpu_seconds(), before))
-    share = max(0, machine - mine) / seconds / os.cpu_count()
-    print(f"Others used {share:.0%} of the machine meanwhile"
-          f"{': repeat this on a quiet machine, the times mean little' if share > 0.1 else ''}")
 
 
 def run(command):

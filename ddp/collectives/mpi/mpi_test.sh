@@ -1,7 +1,7 @@
 #!/bin/bash
 # The tests of ddp/collectives with ranks that mpirun starts.
 #
-#   mpi_test.sh COLLECTIVES_TEST FAILURES_TEST MPI_BACKEND_TEST
+#   mpi_test.sh COLLECTIVES_TEST FAILURES_TEST MPI_BACKEND_TEST GROUPS_TEST
 set -eu
 
 command -v mpirun >/dev/null || { echo "mpirun is missing: install the package openmpi-bin" && exit 1; }
@@ -27,6 +27,7 @@ run() {
 
 for ranks in 2 3 4; do
   run "$ranks" "$1" 'All/CollectivesTest.*'
+  run "$ranks" "$4" 'All/GroupsTest.*'
 done
 run 3 "$2" 'All/MismatchTest.*:All/FailuresTest.BadArguments*:All/FailuresTest.WhatWasSent*'
 run 3 "$2" 'All/FailuresTest.ARankThatLeaves*:All/FailuresTest.AnAbortInTheMiddle*'
