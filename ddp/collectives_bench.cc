@@ -14,6 +14,7 @@
 #include <exception>
 #include <memory>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -78,11 +79,15 @@ bool Run(std::vector<std::string> arguments) {
   const Plan plan = PlanFromFlags();
   const std::vector<std::string> backends = SplitNames(absl::GetFlag(FLAGS_backend));
   if (const auto identity = OwnIdentity()) return RunRank(*identity, plan, backends[0]);
+  const int num_ranks = absl::GetFlag(FLAGS_nproc);
+  if (num_ranks < 1) {
+    throw std::invalid_argument(fmt::format("--nproc={}: at least one rank is needed", num_ranks));
+  }
   bool all_well = true;
   arguments.emplace_back();
   for (const std::string& backend : backends) {
     arguments.back() = "--backend=" + backend;
-    all_well = RunRanks(arguments, absl::GetFlag(FLAGS_nproc), backend == "mpi") && all_well;
+    all_well = RunRanks(arguments, num_ranks, backend == "mpi") && all_well;
   }
   return all_well;
 }
