@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cmath>
 #include <csignal>
 #include <cstdlib>
@@ -12,6 +13,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "launch/testing/listener.h"
@@ -328,6 +330,23 @@ TEST(Train, CtrlCEndsAll) {
   EXPECT_EQ(output.exit_code, 130);
   EXPECT_EQ(output.last_error(), "stopped by signal 2 (Interrupt)");
   for (const int pid : pids) EXPECT_EQ(kill(pid, 0), -1);
+}
+
+// Whatever a rank calculates when the signal comes goes on as if nothing had been.
+TEST(Train, RanksWriteTheirFlightRecordsOnASignal) {
+  Subprocess run(Command({"--max_steps=200", "--flight_record_dir=" + testing::TempDir()}));
+  run.WaitForLines(2);
+  for (int i = 0; i < 30; ++i) {
+    run.Signal(SIGUSR2);
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  const ProgramOutput output = run.Wait();
+  EXPECT_EQ(output.exit_code, 0);
+  for (const int rank : {0, 1}) {
+    const std::string path = TempFile(fmt::format("flight_record_world_rank{}.json", rank));
+    EXPECT_THAT(output.err, HasSubstr(fmt::format("rank {}: flight record in {}", rank, path)));
+    EXPECT_TRUE(std::ifstream(path).good());
+  }
 }
 
 TEST(Train, NoRankOutlivesTheLauncher) {

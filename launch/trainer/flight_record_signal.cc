@@ -9,6 +9,25 @@
 #include <utility>
 
 namespace launch {
+namespace {
+
+sigset_t OnlySigusr2() {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGUSR2);
+  return set;
+}
+
+}  // namespace
+
+WithoutFlightRecordSignal::WithoutFlightRecordSignal() {
+  const sigset_t set = OnlySigusr2();
+  pthread_sigmask(SIG_BLOCK, &set, &previous_);
+}
+
+WithoutFlightRecordSignal::~WithoutFlightRecordSignal() {
+  pthread_sigmask(SIG_SETMASK, &previous_, nullptr);
+}
 
 FlightRecordSignal::FlightRecordSignal(const ddp::ProcessGroup& group, std::string directory)
     : group_(group),
@@ -23,6 +42,8 @@ FlightRecordSignal::~FlightRecordSignal() {
 }
 
 void FlightRecordSignal::Serve() {
+  const sigset_t set = OnlySigusr2();
+  pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
   pollfd events[] = {{signals_.fd(), POLLIN, 0}, {end_.read_end.get(), POLLIN, 0}};
   for (;;) {
     poll(events, 2, -1);

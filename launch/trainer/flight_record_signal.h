@@ -5,6 +5,7 @@
 // for a training that seems to hang. One may live at a time, as signals belong to the process.
 #pragma once
 
+#include <csignal>
 #include <string>
 #include <thread>
 
@@ -13,6 +14,20 @@
 #include "launch/agent/signal_pipe.h"
 
 namespace launch {
+
+// Keeps the signal from this thread, and from those that it starts, while it lives. A handler that
+// interrupts a matrix product of oneDNN 2.6 damages the heap: there, as valgrind shows, the stack
+// pointer points into it. Comes before all threads that calculate.
+class WithoutFlightRecordSignal {
+ public:
+  WithoutFlightRecordSignal();
+  ~WithoutFlightRecordSignal();
+  WithoutFlightRecordSignal(const WithoutFlightRecordSignal&) = delete;
+  WithoutFlightRecordSignal& operator=(const WithoutFlightRecordSignal&) = delete;
+
+ private:
+  sigset_t previous_;
+};
 
 class FlightRecordSignal {
  public:

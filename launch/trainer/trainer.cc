@@ -269,6 +269,7 @@ Summary Train(const TrainOptions& options, int rank, int world_size,
     throw std::invalid_argument(
         fmt::format("--flight_record_dir={}: there is no such folder", options.flight_record_dir));
   }
+  const WithoutFlightRecordSignal for_the_threads_below;
   ops::cpu::ThreadPool threads(static_cast<int>(options.threads));
   const ops::cpu::ScopedThreadPool use_threads(&threads);
   const auto group = ddp::InitProcessGroup({.backend = options.backend,
