@@ -7,8 +7,6 @@
 #include <string>
 #include <string_view>
 
-#include "ops/autograd/normalization.h"
-
 namespace ops::nn {
 namespace {
 
@@ -109,7 +107,8 @@ Tensor BatchNorm::Forward(const Tensor& x) {
                             {.training = training() || !options_.track_running_stats,
                              .momentum = options_.momentum,
                              .epsilon = options_.epsilon,
-                             .relu = options_.relu});
+                             .relu = options_.relu,
+                             .exchange = training() ? exchange_ : nullptr});
   if (training() && options_.track_running_stats) ++*num_batches_tracked.data<int64_t>();
   return y;
 }
