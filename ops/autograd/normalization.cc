@@ -9,6 +9,7 @@
 #include "ops/autograd/checks.h"
 #include "ops/autograd/kernels.h"
 #include "ops/autograd/node.h"
+#include "ops/autograd/recomputation.h"
 
 namespace ops {
 namespace {
@@ -154,15 +155,17 @@ Tensor BatchNorm(const Tensor& x, const Tensor& weight, const Tensor& bias,
   RequireParameter("BatchNorm", "weight", weight, x, {x.dim(1)});
   RequireParameter("BatchNorm", "bias", bias, x, {x.dim(1)});
   RequireRunning(x, running_mean, running_var, options.training);
+  const bool keeps_running = options.training && IsRecomputing();  // the first run moved them
   if (options.training) RequireEnough(x);
-  kernels::BatchNormParameters parameters = {.weight = Saved(weight),
-                                             .bias = Saved(bias),
-                                             .running_mean = running_mean,
-                                             .running_var = running_var,
-                                             .training = options.training,
-                                             .momentum = options.momentum,
-                                             .epsilon = options.epsilon,
-                                             .relu = options.relu};
+  kernels::BatchNormParameters parameters = {
+      .weight = Saved(weight),
+      .bias = Saved(bias),
+      .running_mean = keeps_running ? Tensor() : running_mean,
+      .running_var = keeps_running ? Tensor() : running_var,
+      .training = options.training,
+      .momentum = options.momentum,
+      .epsilon = options.epsilon,
+      .relu = options.relu};
   Tensor y = Tensor::Empty(x.shape(), x.options());
   const Tensor statistics = EmptyStatistics(x.dim(1));
   kernels::BatchNorm(x, parameters, y, statistics);

@@ -34,8 +34,8 @@ struct BatchNormOptions {
   bool relu = false;
 };
 // running_mean and running_var [channels] are read without `training` and updated with it, where
-// they are defined; of any floating dtype. Throws std::invalid_argument in training for fewer than
-// 2 values a channel.
+// they are defined; of any floating dtype; a recomputation (recomputation.h) leaves them. Throws
+// std::invalid_argument in training for fewer than 2 values a channel.
 Tensor BatchNorm(const Tensor& x, const Tensor& weight, const Tensor& bias,
                  const Tensor& running_mean, const Tensor& running_var,
                  const BatchNormOptions& options = {});

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "ops/autograd/normalization.h"
+#include "ops/autograd/recomputation.h"
 
 namespace ops::nn {
 namespace {
@@ -110,7 +111,8 @@ Tensor BatchNorm::Forward(const Tensor& x) {
                              .momentum = options_.momentum,
                              .epsilon = options_.epsilon,
                              .relu = options_.relu});
-  if (training() && options_.track_running_stats) ++*num_batches_tracked.data<int64_t>();
+  if (training() && options_.track_running_stats && !IsRecomputing())
+    ++*num_batches_tracked.data<int64_t>();
   return y;
 }
 
