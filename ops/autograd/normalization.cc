@@ -12,6 +12,7 @@
 #include "ops/autograd/checks.h"
 #include "ops/autograd/kernels.h"
 #include "ops/autograd/node.h"
+#include "ops/autograd/recomputation.h"
 
 namespace ops {
 namespace {
@@ -217,14 +218,16 @@ Tensor BatchNorm(const Tensor& x, const Tensor& weight, const Tensor& bias,
   RequireParameter("BatchNorm", "weight", weight, x, {x.dim(1)});
   RequireParameter("BatchNorm", "bias", bias, x, {x.dim(1)});
   RequireRunning(x, running_mean, running_var, options.training);
-  kernels::BatchNormParameters parameters = {.weight = Saved(weight),
-                                             .bias = Saved(bias),
-                                             .running_mean = running_mean,
-                                             .running_var = running_var,
-                                             .training = options.training,
-                                             .momentum = options.momentum,
-                                             .epsilon = options.epsilon,
-                                             .relu = options.relu};
+  const bool keeps_running = options.training && IsRecomputing();  // the first run moved them
+  kernels::BatchNormParameters parameters = {
+      .weight = Saved(weight),
+      .bias = Saved(bias),
+      .running_mean = keeps_running ? Tensor() : running_mean,
+      .running_var = keeps_running ? Tensor() : running_var,
+      .training = options.training,
+      .momentum = options.momentum,
+      .epsilon = options.epsilon,
+      .relu = options.relu};
   if (options.training && options.exchange != nullptr) {
     const JoinedMoments joined = Join(x, *options.exchange);
     parameters.whole_moments = joined.moments();

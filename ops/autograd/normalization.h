@@ -53,9 +53,10 @@ struct BatchNormOptions {
   std::shared_ptr<StatisticsExchange> exchange = nullptr;
 };
 // running_mean and running_var [channels] are read without `training` and updated with it, where
-// they are defined; of any floating dtype. Throws std::invalid_argument in training for fewer than
-// 2 values a channel, counted over the whole batch: then on all who hold a part of it. Running
-// statistics stay as they were when an exchange throws.
+// they are defined; of any floating dtype; a recomputation (recomputation.h) leaves them. Throws
+// std::invalid_argument in training for fewer than 2 values a channel, counted over the whole
+// batch: then on all who hold a part of it. Running statistics stay as they were when an exchange
+// throws.
 Tensor BatchNorm(const Tensor& x, const Tensor& weight, const Tensor& bias,
                  const Tensor& running_mean, const Tensor& running_var,
                  const BatchNormOptions& options = {});

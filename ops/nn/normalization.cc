@@ -7,6 +7,8 @@
 #include <string>
 #include <string_view>
 
+#include "ops/autograd/recomputation.h"
+
 namespace ops::nn {
 namespace {
 
@@ -109,7 +111,8 @@ Tensor BatchNorm::Forward(const Tensor& x) {
                              .epsilon = options_.epsilon,
                              .relu = options_.relu,
                              .exchange = training() ? exchange_ : nullptr});
-  if (training() && options_.track_running_stats) ++*num_batches_tracked.data<int64_t>();
+  if (training() && options_.track_running_stats && !IsRecomputing())
+    ++*num_batches_tracked.data<int64_t>();
   return y;
 }
 

@@ -73,7 +73,8 @@ struct BatchNormOptions {
 };
 
 // What BatchNorm1d and BatchNorm2d share. In training the batch's statistics normalise, and move
-// the running ones; in evaluation these normalise, where the layer has them.
+// the running ones, once where a Checkpoint computes twice; in evaluation these normalise, where
+// the layer has them.
 class BatchNorm : public Module {
  public:
   Tensor Forward(const Tensor& x) override;
