@@ -4,8 +4,7 @@
 #   workspace_test.sh           analyses all of @ddp//ddp, builds and runs a program against the stores
 #   workspace_test.sh --whole   builds and runs the averager example: compiles the library once more
 #
-# A Bazel of its own (--batch: no server stays) on the real workspace, with files in a folder of its
-# own.
+# A Bazel of its own, whose server ends with this script, with files in a folder of its own.
 set -eu -o pipefail
 
 here=$(dirname "$(readlink -f "$PWD/tests/foreign/averager.cc")")
@@ -55,15 +54,16 @@ int main() {
 }
 END
 
-run_bazel() { bazel --batch --output_user_root="$work/bazel" "$@" --noshow_progress; }
+run_bazel() { bazel --max_idle_secs=15 --output_user_root="$work/bazel" "$@"; }
+trap 'run_bazel shutdown' EXIT
 
 if [[ ${1:-} == --whole ]]; then
   source "$here/expect.sh"
-  run_bazel build //:averager
+  run_bazel build --noshow_progress //:averager
   expect_line bazel-bin/averager
 else
-  run_bazel build --nobuild //:averager
-  run_bazel build //:store
+  run_bazel build --noshow_progress --nobuild //:averager
+  run_bazel build --noshow_progress //:store
   [[ $(bazel-bin/store) == "hello from @ddp" ]]
 fi
 echo "passed"
