@@ -6,7 +6,7 @@ need gfortran gfortran
 need mpifort libopenmpi-dev
 need mpirun openmpi-bin
 
-libraries=$PWD/packaging
+libraries=$PWD/launch/install
 program=$TEST_TMPDIR/averager
 mpifort -Wall -J "$TEST_TMPDIR" -o "$program" ddp/ddp.f90 tests/foreign/averager.f90 \
   -L"$libraries" -lddp -Wl,-rpath,"$libraries"

@@ -7,9 +7,9 @@ need g++ g++
 need pkg-config pkg-config
 
 prefix=$TEST_TMPDIR/prefix
-packaging/install "$prefix"
+launch/install/install "$prefix"
 export PKG_CONFIG_PATH=$prefix/lib/pkgconfig LD_LIBRARY_PATH=$prefix/lib
-run_ranks=$PWD/tests/foreign/run_ranks headers=$PWD/packaging/headers.txt
+run_ranks=$PWD/tests/foreign/run_ranks headers=$PWD/launch/install/headers.txt
 cp tests/foreign/averager.cc tests/foreign/averager.c "$TEST_TMPDIR"
 cd "$TEST_TMPDIR"
 flags=$(pkg-config --cflags --libs ddp)

@@ -20,7 +20,7 @@ local_repository(
     path = "$ddp",
 )
 
-load("@ddp//:dependencies.bzl", "ddp_dependencies")
+load("@ddp//third_party:dependencies.bzl", "ddp_dependencies")
 
 ddp_dependencies()
 END

@@ -28,11 +28,11 @@ install_header() {
   for included in $(sed -n 's/^#include "\(.*\)"$/\1/p' "$1"); do install_header "$included"; done
 }
 
-while read -r header; do install_header "$header"; done <packaging/headers.txt
+while read -r header; do install_header "$header"; done <launch/install/headers.txt
 [[ -n ${installed[ddp/c_api.h]:-} ]] || { echo "no headers here: use bazel run" >&2 && exit 1; }
 install -D -m 644 ddp/ddp.f90 "$prefix/include/ddp/ddp.f90"
-install -D -m 755 packaging/libddp.so "$prefix/lib/libddp.so"
+install -D -m 755 launch/install/libddp.so "$prefix/lib/libddp.so"
 mkdir -p "$prefix/lib/pkgconfig"
 version=$(sed -n 's/^#define DDP_VERSION "\(.*\)"$/\1/p' ddp/c_api.h)
-sed "s|@PREFIX@|$prefix|; s|@VERSION@|$version|" packaging/ddp.pc.in >"$prefix/lib/pkgconfig/ddp.pc"
+sed "s|@PREFIX@|$prefix|; s|@VERSION@|$version|" launch/install/ddp.pc.in >"$prefix/lib/pkgconfig/ddp.pc"
 echo "installed ddp $version into $prefix: ${#installed[@]} headers, lib/libddp.so, lib/pkgconfig/ddp.pc"
