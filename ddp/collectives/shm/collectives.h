@@ -35,6 +35,8 @@ class Collectives {
   void AwaitNextSlot(Deadline deadline);
   void FillNextSlot(const Geometry& geometry);
   void PostNextSlot(const Call& call);
+  // Ahead of an operation like the one that has just run, while the caller does something else.
+  void FetchNextSlot(int64_t num_bytes);
   // Returns when all ranks have come to the operation that runs next, and agree about it.
   void Meet(const Call& call, Deadline deadline);
   void TakeFromSlots(const Operation& operation, const Geometry& geometry);
