@@ -68,6 +68,7 @@ class Waiter {
   const bool may_spin_;
   uint32_t num_waits_ = 0;
   int num_spins_ = 0;
+  uint32_t num_yields_ = 0;  // waits that spinning didn't end
   std::atomic<bool> is_stopped_ = false;
   std::atomic<Counter*> sleeps_on_ = nullptr;
 };
