@@ -18,14 +18,12 @@ constexpr int64_t kFetchedAhead = 2 << 10;
 // these ask for all of them at once. Before writing, so that stores find them here. (Instructions
 // spelled out: GCC drops calls of functions that only prefetch.)
 void FetchToWrite(const std::byte* data, int64_t num_bytes) {
-  for (int64_t i = 0; i < std::min(num_bytes, kFetchedAhead); i += kCacheLine) {
-    asm volatile("prefetchw %0" : : "m"(data[i]));
-  }
+  const std::byte* const end = data + std::min(num_bytes, kFetchedAhead);
+  for (; data < end; data += kCacheLine) asm volatile("prefetchw %0" : : "m"(*data));
 }
 void FetchToRead(const std::byte* data, int64_t num_bytes) {
-  for (int64_t i = 0; i < std::min(num_bytes, kFetchedAhead); i += kCacheLine) {
-    asm volatile("prefetcht0 %0" : : "m"(data[i]));
-  }
+  const std::byte* const end = data + std::min(num_bytes, kFetchedAhead);
+  for (; data < end; data += kCacheLine) asm volatile("prefetcht0 %0" : : "m"(*data));
 }
 
 }  // namespace
@@ -58,7 +56,9 @@ void Collectives::Run(const Operation& operation, const Call& call, Deadline dea
     }
     PostNextSlot(call);
   }
-  Meet(call, deadline);
+  AwaitSlots(deadline);
+  if (fits_slot) FetchPeersPayloads(geometry);
+  CompareCalls(call);
   if (fits_slot) {
     TakeFromSlots(operation, geometry);
     FetchNextSlot(geometry.max_given_bytes());
@@ -118,9 +118,21 @@ void Collectives::FetchNextSlot(int64_t num_bytes) {
   FetchToWrite(slot.payload(num_bytes), num_bytes);
 }
 
-void Collectives::Meet(const Call& call, Deadline deadline) {
+void Collectives::AwaitSlots(Deadline deadline) {
   waiter_.AwaitAll([&](int rank) -> Counter& { return segment_.slot(rank, num_run_).posted; },
                    num_run_ + 1, deadline);
+}
+
+void Collectives::FetchPeersPayloads(const Geometry& geometry) {
+  // Of the others each rank takes a part.
+  if (!geometry.gives_one_block() && !geometry.spreads_results()) return;
+  const int64_t num_bytes = geometry.max_given_bytes();
+  for (int rank = 0; rank < size_; ++rank) {
+    if (rank != rank_) FetchToRead(segment_.slot(rank, num_run_).payload(num_bytes), num_bytes);
+  }
+}
+
+void Collectives::CompareCalls(const Call& call) {
   completed_by_all_ = num_run_;
   for (int rank = 0; rank < size_; ++rank) {
     const Slot& slot = segment_.slot(rank, num_run_);
@@ -152,9 +164,7 @@ void Collectives::TakeFromSlots(const Operation& operation, const Geometry& geom
       geometry.spreads_results() ? 0 : geometry.Given(rank_, rank_).begin * element_bytes;
   sources_.clear();
   for (int rank = 0; rank < size_; ++rank) {
-    const bool is_mine = rank == rank_;
-    sources_.push_back((is_mine ? geometry.input().bytes() : payload(rank)) + begin);
-    if (!is_mine) FetchToRead(payload(rank) + begin, operation.output.num_bytes());
+    sources_.push_back((rank == rank_ ? geometry.input().bytes() : payload(rank)) + begin);
   }
   void* const target = operation.output.data;
   Reduce(operation.reduction.op, operation.output.dtype, sources_, {&target, 1},
