@@ -105,6 +105,8 @@ void Reducer::MakeBuckets(std::vector<size_t> order) {
           return parameters_[i].expected.value_or(1) > 0;
         })));
   }
+  // The last bucket waits for the end of the walk: whatever goes wrong on the way, no rank is done.
+  ++num_expected.back();
   queue_.emplace(std::move(num_expected), [this](int bucket) { return SendBucket(bucket); });
 }
 
@@ -146,13 +148,6 @@ void Reducer::OnGradient(size_t index) {
   Parameter& parameter = parameters_[index];
   ++parameter.completed;
   if (!parameter.trained) return;  // it has been thawed; FindChanges tells
-  if (parameter.completed > parameter.expected.value_or(1) && !DefersAll()) {
-    throw std::logic_error(
-        fmt::format("the gradient of parameter '{}' was completed {} times in one Backward{}",
-                    parameter.name, parameter.completed,
-                    options_.static_graph ? ", more often than in the first: the graph isn't static"
-                                          : "; static_graph allows that"));
-  }
   if (!order_is_known_) arrivals_.push_back(index);
   KeepInPlace(parameter);
   if (!DefersAll() && parameter.completed == parameter.expected.value_or(1)) {
@@ -265,6 +260,11 @@ void Reducer::FindChanges() {
     if (requires_grad && !may_lack && !HasGradient(parameter)) {
       findings_.unreached.push_back(parameter.name);
     }
+    if (!options_.static_graph && parameter.completed > 1) {
+      findings_.errors.push_back(fmt::format(
+          "the gradient of '{}' was completed {} times in one Backward; static_graph allows that",
+          parameter.name, parameter.completed));
+    }
     if (parameter.expected && parameter.completed != *parameter.expected) {
       findings_.errors.push_back(fmt::format(
           "the graph isn't static: Backward reached '{}' {} times, in the first one {} times",
@@ -304,13 +304,11 @@ void Reducer::FillTail() {
 }
 
 void Reducer::Finish() {
-  if (queue_->num_sent() < queue_->size()) {
-    for (const Parameter& parameter : parameters_) {
-      if (parameter.trained && parameter.completed == 0 && !follows_) FillIn(parameter);
-    }
-    for (size_t bucket = queue_->num_sent(); bucket < buckets_.size(); ++bucket) NoteReady(bucket);
-    queue_->Flush();
+  for (const Parameter& parameter : parameters_) {
+    if (parameter.trained && parameter.completed == 0 && !follows_) FillIn(parameter);
   }
+  for (size_t bucket = queue_->num_sent(); bucket < buckets_.size(); ++bucket) NoteReady(bucket);
+  queue_->Flush();
   const Clock::time_point walked = Clock::now();
   Clock::time_point now = walked;
   queue_->Wait([&](int index) {

@@ -8,9 +8,9 @@
 //
 // Behind the last gradient lies the tail: the trouble flag, 0 unless this rank has found something
 // (findings.h), such as a parameter without a gradient; and, where parameters may be unused, a mark
-// for each that this rank has used. It travels with the last bucket, so every rank learns at no
-// cost whether any had findings; then they tell each other, and all do the same: freeze or thaw
-// parameters that all have, or throw.
+// for each that this rank has used. It travels with the last bucket, which leaves when the walk has
+// ended well, so every rank learns at no cost whether any had findings; then they tell each other,
+// and all do the same: freeze or thaw parameters that all have, or throw.
 //
 // A Backward that someone else's exception ends leaves the other ranks waiting for buckets that
 // won't come: the group is aborted, and the next operation of every rank says so.
