@@ -143,7 +143,10 @@ int64_t Reducer::NumInTail() const {
 }
 
 void Reducer::OnGradient(size_t index) {
-  if (!synchronizes_) return;
+  if (!synchronizes_) {
+    parameters_[index].is_local = !parameters_[index].trained;
+    return;
+  }
   if (!in_pass_) Begin();
   Parameter& parameter = parameters_[index];
   ++parameter.completed;
@@ -253,8 +256,12 @@ void Reducer::CheckFinite(const Bucket& bucket) {
 void Reducer::FindChanges() {
   for (const Parameter& parameter : parameters_) {
     const bool requires_grad = RequiresGrad(parameter.tensor);
-    if (requires_grad != parameter.trained) {
-      (requires_grad ? findings_.thawed : findings_.frozen).push_back(parameter.name);
+    const bool thawed_and_frozen = !requires_grad && parameter.is_local && HasGradient(parameter);
+    if (!parameter.trained && (requires_grad || thawed_and_frozen)) {
+      findings_.thawed.push_back(parameter.name);
+    }
+    if (!requires_grad && (parameter.trained || thawed_and_frozen)) {
+      findings_.frozen.push_back(parameter.name);
     }
     const bool may_lack = MayLackGradients() && parameter.trained;
     if (requires_grad && !may_lack && !HasGradient(parameter)) {
@@ -392,32 +399,38 @@ void Reducer::LearnOrder() {
   if (learnt != order_ || options_.static_graph) MakeBuckets(std::move(learnt));
 }
 
-// All ranks have frozen and thawed these. What was thawed is in no bucket yet.
+// All ranks have frozen and thawed these, some perhaps first the one and then the other. What was
+// thawed is in no bucket yet.
 void Reducer::Adopt(const Verdict& verdict, std::span<const Findings> ranks) {
   const auto contains = [](const std::vector<std::string>& names, const std::string& name) {
     return std::ranges::find(names, name) != names.end();
   };
   for (Parameter& parameter : parameters_) {
-    if (contains(verdict.frozen, parameter.name)) {
-      parameter.trained = false;
-      PlaceGrad(parameter.tensor, {});
-      parameter.place = Tensor();
-    }
-    if (!contains(verdict.thawed, parameter.name)) continue;
-    parameter.trained = true;
+    const Tensor& tensor = parameter.tensor;
     const bool is_used = std::ranges::any_of(ranks, [&](const Findings& rank) {
       return !rank.follows && !contains(rank.unreached, parameter.name);
     });
-    if (!is_used) continue;
-    const Tensor& tensor = parameter.tensor;
-    const Tensor gradient =
-        HasGradient(parameter) ? Grad(tensor) : Tensor::Zeros(tensor.shape(), tensor.options());
-    group_.AllReduce(BufferOf(gradient), AverageOfRanks())->Wait();
-    SetGrad(tensor, gradient);
+    if (contains(verdict.thawed, parameter.name)) {
+      parameter.trained = true;
+      if (is_used) AverageAlone(tensor);
+    }
+    if (contains(verdict.frozen, parameter.name)) {
+      parameter.trained = false;
+      PlaceGrad(tensor, {});
+      parameter.place = Tensor();
+    }
   }
   order_is_known_ = false;
   for (Parameter& parameter : parameters_) parameter.expected.reset();
   MakeBuckets(UsualOrder());
+}
+
+void Reducer::AverageAlone(const Tensor& parameter) {
+  const Tensor gradient = !follows_ && Grad(parameter).defined()
+                              ? Grad(parameter)
+                              : Tensor::Zeros(parameter.shape(), parameter.options());
+  group_.AllReduce(BufferOf(gradient), AverageOfRanks())->Wait();
+  SetGrad(parameter, gradient);
 }
 
 void Reducer::NoteReady(size_t bucket) {
@@ -464,7 +477,10 @@ void Reducer::Reset() {
   findings_ = {};
   arrivals_.clear();
   tail_work_ = nullptr;
-  for (Parameter& parameter : parameters_) parameter.completed = 0;
+  for (Parameter& parameter : parameters_) {
+    parameter.completed = 0;
+    parameter.is_local = false;
+  }
 }
 
 std::string Reducer::DescribeBuckets() const {

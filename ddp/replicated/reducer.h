@@ -100,6 +100,8 @@ class Reducer {
     // recomputation visits it in parts.
     std::optional<int> expected;
     int completed = 0;  // in the running Backward
+    // It has a gradient of Backwards that sent nothing, and was thawed for these.
+    bool is_local = false;
   };
   struct Bucket {
     GradientBucket gradients;
@@ -133,6 +135,8 @@ class Reducer {
   void ApplyTail(const std::vector<double>& tail);
   void LearnOrder();
   void Adopt(const Verdict& verdict, std::span<const Findings> ranks);
+  // A gradient that is in no bucket; ranks without one give zeros.
+  void AverageAlone(const ops::Tensor& parameter);
 
   bool MayLackGradients() const { return options_.find_unused_parameters || options_.static_graph; }
   bool DefersAll() const;
