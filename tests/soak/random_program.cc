@@ -22,6 +22,7 @@ class Writer {
         random_(random),
         parameters_(ParametersOf(program.model)),
         trained_(parameters_.size(), true),
+        thawed_now_(parameters_.size(), false),
         has_gradient_(num_ranks(), std::vector<bool>(parameters_.size(), false)) {
     for (size_t p = 0; p < parameters_.size(); ++p) {
       trained_[p] = std::ranges::find(program.frozen, parameters_[p].name) == program.frozen.end();
@@ -116,6 +117,7 @@ class Writer {
     }
     losses_.erase(losses_.begin(), losses_.begin() + num_losses);
     is_local_ = no_sync;
+    if (!no_sync) thawed_now_.assign(parameters_.size(), false);
     Add({.kind = Kind::kBackward, .no_sync = no_sync, .num_losses = static_cast<int>(num_losses)});
   }
   // What one rank has, all have.
@@ -151,13 +153,21 @@ class Writer {
     for (auto& has : has_gradient_) has[p] = false;
   }
 
-  // The last parameters, the head's, are always trained.
-  int AnyButHead() { return Below(parameters_.size() - 2); }
+  // Of the trained parameters that every loss depends on, the first but for `p`; nothing: -1.
+  int AlwaysReachedBut(int p) const {
+    for (int other = 0; other < std::ssize(parameters_); ++other) {
+      if (other != p && trained_[other] && parameters_[other].blocks.empty()) return other;
+    }
+    return -1;
+  }
 
   void FreezeOrThaw() {
-    if (program_.static_graph || !losses_.empty() || parameters_.size() <= 2) return;
-    const int p = AnyButHead();
+    const int p = Below(parameters_.size());
+    if (program_.static_graph || !losses_.empty() || AlwaysReachedBut(p) < 0) return;
+    // Which ranks have a gradient, not all may know then.
+    if (program_.find_unused_parameters && thawed_now_[p]) return;
     trained_[p] = !trained_[p];
+    thawed_now_[p] = trained_[p];
     Add({.kind = trained_[p] ? Kind::kThaw : Kind::kFreeze, .parameter = parameters_[p].name});
   }
 
@@ -235,8 +245,8 @@ class Writer {
   }
 
   void FreezeAlone() {
-    if (parameters_.size() <= 2) return;
-    const int p = AnyButHead(), rank = Below(num_ranks());
+    const int p = Below(parameters_.size()), rank = Below(num_ranks());
+    if (AlwaysReachedBut(p) < 0) return;
     const std::string& name = parameters_[p].name;
     const Kind change = trained_[p] ? Kind::kFreeze : Kind::kThaw;
     const Kind back = trained_[p] ? Kind::kThaw : Kind::kFreeze;
@@ -250,7 +260,7 @@ class Writer {
   void Nan() {
     FullForward();
     const int rank = Below(num_ranks());
-    FailingBackward(Outcome::kNonFinite, {"head.weight"}).nan_rank = rank;
+    FailingBackward(Outcome::kNonFinite, {parameters_[AlwaysReachedBut(-1)].name}).nan_rank = rank;
     ZeroGrad();
   }
 
@@ -273,6 +283,7 @@ class Writer {
   ops::Generator& random_;
   const std::vector<ParameterPlan> parameters_;
   std::vector<bool> trained_;
+  std::vector<bool> thawed_now_;                 // since the last Backward that averaged
   std::vector<std::vector<bool>> has_gradient_;  // by rank and parameter
   std::vector<std::vector<Skipped>> losses_;     // that haven't gone back: what was left out
   std::vector<Skipped> static_skipped_;          // by rank
