@@ -324,6 +324,84 @@ TEST_P(FailuresTest, TimeoutsSayWhoIsWaitedFor) {
   }
 }
 
+// Whom the others wait for directly is another question: messages travel by way of other ranks.
+class AbsenceTest : public testing::TestWithParam<TestSetting> {
+ protected:
+  int size() const { return GetParam().num_ranks; }
+  // `issue` on all ranks but `absent`, which knows nothing of it. Returns what they are told.
+  std::vector<std::string> WithoutRank(int absent, const Issue& issue,
+                                       const std::function<Duration(int rank)>& timeout) {
+    std::barrier over(size());
+    std::vector<std::string> messages(size());
+    RunRanks(size(), [&](TestRank& rank) {
+      const auto group = rank.Join(GetParam(), {.timeout = timeout(rank.rank())});
+      Memory memory;
+      group->Barrier()->Wait();
+      if (rank.rank() != absent) {
+        const auto work = issue(*group, memory);
+        messages[rank.rank()] = MessageOf<TimeoutError>([&] {
+          work->Wait();
+          group->Barrier()->Wait();
+        });
+      }
+      over.arrive_and_wait();
+    });
+    messages.erase(messages.begin() + absent);
+    return messages;
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(All, AbsenceTest,
+                         testing::Values(TestSetting{"shm", 4}, TestSetting{"gloo", 4},
+                                         TestSetting{"auto", 4, 2}, TestSetting{"gloo", 12},
+                                         TestSetting{"auto", 12, 3}),
+                         [](const auto& info) { return info.param.Name(); });
+
+TEST_P(AbsenceTest, EveryRankNamesTheOneThatIsAbsent) {
+  for (const int absent : {0, 1, size() - 1}) {
+    for (const int64_t num_elements : {5, 500'000}) {
+      EXPECT_THAT(WithoutRank(absent, Reduces(num_elements), [](int) { return 1s; }),
+                  testing::Each(testing::EndsWith(fmt::format(" waited 1 s for rank {}", absent))));
+    }
+  }
+}
+
+// Who still has time answers for itself all the same.
+TEST_P(AbsenceTest, AlsoWhereOneRankIsShortOfTime) {
+  const int impatient = size() - 1;
+  EXPECT_THAT(
+      WithoutRank(1, Reduces(5'000), [&](int rank) { return rank == impatient ? 1s : 60s; }),
+      testing::Each(testing::EndsWith(fmt::format("rank {} waited 1 s for rank 1", impatient))));
+}
+
+TEST_P(AbsenceTest, RanksThatWaitForEachOtherAreThere) {
+  RunRanks(size(), [&](TestRank& rank) {
+    const auto group = rank.Join(GetParam());
+    Memory memory;
+    // Each for the next one, the last one for the first.
+    const auto work =
+        group->Receive(memory.Of(5), (rank.rank() + 1) % size(), rank.rank() == 0 ? 1s : 60s);
+    EXPECT_THAT(MessageOf<TimeoutError>([&] { work->Wait(); }),
+                testing::EndsWith("rank 0 waited 1 s for rank 1, in an operation too"));
+  });
+}
+
+// A chain of receives, each of which waits for what its sender waits for.
+TEST_P(AbsenceTest, AMessageIsAwaitedFromItsSender) {
+  std::barrier over(size());
+  RunRanks(size(), [&](TestRank& rank) {
+    const auto group = rank.Join(GetParam());
+    Memory memory;
+    if (rank.rank() >= 1) {
+      const auto work = group->Receive(memory.Of(5), rank.rank() - 1, rank.rank() == 3 ? 1s : 60s);
+      EXPECT_THAT(MessageOf<TimeoutError>([&] { work->Wait(); }),
+                  testing::EndsWith(
+                      "rank 3 waited 1 s for rank 2, in an operation too; rank 0 not in any"));
+    }
+    over.arrive_and_wait();
+  });
+}
+
 TEST_P(FailuresTest, AMonitoredBarrierNamesWhoIsMissingOnEveryRank) {
   std::barrier over(3);
   RunRanks(size(), [&](TestRank& rank) {
