@@ -38,4 +38,11 @@ class MismatchError : public CollectiveError {
   using CollectiveError::CollectiveError;
 };
 
+// Some rank's gradients are NaN or infinite; the message names parameters and ranks. Thrown on all
+// ranks alike, and the group goes on: the step may be skipped.
+class NonFiniteGradientError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
 }  // namespace ddp

@@ -193,7 +193,8 @@ TEST(Rank0StateTest, BuffersStayApartWhenAsked) {
     Bag bag;
     bag.Add("a", {1});
     bag.AddBuffer("mean", {2});
-    DistributedDataParallel replicated(bag, *group, {.broadcast_buffers = false});
+    DistributedDataParallel replicated(
+        bag, *group, {.buffers = DistributedDataParallelOptions::Buffers::kLocal});
     bag.last().Fill(rank.rank());
     replicated.Forward(Tensor::Zeros({1}));
     ExpectAll(bag.Buffers(), rank.rank());

@@ -3,53 +3,133 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <stdexcept>
 #include <utility>
 
+#include "ddp/duration.h"
+#include "ddp/replicated/attendance.h"
 #include "ddp/replicated/model_agreement.h"
 #include "ddp/replicated/reducer.h"
+#include "ddp/replicated/work_list.h"
 #include "ops/autograd/grad.h"
 
 namespace ddp {
 namespace {
 
-std::string Describe(const DistributedDataParallelOptions& options) {
-  return fmt::format("bucket_bytes {}, first_bucket_bytes {}, broadcast_buffers {}",
-                     options.bucket_bytes, options.first_bucket_bytes, options.broadcast_buffers);
+using Options = DistributedDataParallelOptions;
+
+// What must be the same on all ranks.
+std::string Describe(const Options& options) {
+  return fmt::format(
+      "bucket_bytes {}, first_bucket_bytes {}, buffers {}, find_unused_parameters {}, static_graph "
+      "{}, average {}, check_finite {}, {} hook",
+      options.bucket_bytes, options.first_bucket_bytes, static_cast<int>(options.buffers),
+      options.find_unused_parameters, options.static_graph, static_cast<int>(options.average),
+      options.check_finite, options.hook ? "a" : "no");
+}
+
+void Validate(const Options& options, const std::vector<ops::NamedTensor>& parameters) {
+  if (std::ranges::none_of(parameters, [](const auto& p) { return RequiresGrad(p.tensor); })) {
+    throw std::invalid_argument(
+        "DistributedDataParallel: the model has no parameter that requires a gradient");
+  }
+  if (options.on_reduced && (options.find_unused_parameters || options.static_graph)) {
+    throw std::invalid_argument(
+        "DistributedDataParallel: on_reduced goes with neither find_unused_parameters nor "
+        "static_graph: which gradients there are isn't known before the last bucket");
+  }
+}
+
+// In a world of one.
+bool HasWork(const Options& options) {
+  return options.average == Options::Average::kWeights || options.check_finite || options.hook ||
+         options.on_reduced || options.observer != nullptr;
 }
 
 }  // namespace
 
 DistributedDataParallel::DistributedDataParallel(ops::nn::Module& model, ProcessGroup& group,
-                                                 const DistributedDataParallelOptions& options)
-    : model_(model), group_(group) {
+                                                 const Options& options)
+    : model_(model), group_(group), options_(options) {
   Register("module", model);
-  if (group.size() == 1) return;
+  if (group.size() == 1 && !HasWork(options)) return;
 
   RequireSameModel(group, model, Describe(options));
   const std::vector<ops::NamedTensor> parameters = model.Parameters();
-  if (std::ranges::none_of(parameters, [](const auto& p) { return RequiresGrad(p.tensor); })) {
-    throw std::invalid_argument(
-        "DistributedDataParallel: the model has no parameter that requires a gradient");
-  }
-  BroadcastFromRank0(group, model.StateDict());
-  broadcasts_buffers_ = options.broadcast_buffers && !model.Buffers().empty();
+  Validate(options, parameters);
+  BroadcastFrom(group, /*root=*/0, model.StateDict());
+  synchronizes_buffers_ = options.buffers != Options::Buffers::kLocal && !model.Buffers().empty();
   reducer_ = std::make_unique<Reducer>(
-      parameters, group,
-      BucketLimits{.bytes = options.bucket_bytes, .first_bytes = options.first_bucket_bytes});
+      parameters, model.ParameterHandles(), group,
+      ReducerOptions{
+          .limits = {.bytes = options.bucket_bytes, .first_bytes = options.first_bucket_bytes},
+          .find_unused_parameters = options.find_unused_parameters,
+          .static_graph = options.static_graph,
+          .by_weight = options.average == Options::Average::kWeights,
+          .check_finite = options.check_finite,
+          .hook = options.hook,
+          .on_reduced = options.on_reduced,
+          .observer = options.observer});
 }
 
 DistributedDataParallel::~DistributedDataParallel() = default;
 
 ops::Tensor DistributedDataParallel::Forward(const ops::Tensor& x) {
-  if (broadcasts_buffers_ && model_.training() && reducer_->synchronizes()) {
-    BroadcastFromRank0(group_, model_.Buffers());
+  if (reducer_ == nullptr) return model_.Forward(x);
+  RequireSameTensors();
+  if (synchronizes_buffers_ && model_.training() && reducer_->synchronizes()) {
+    int root = 0;
+    if (attendance_ != nullptr) root = attendance_->Call(Attendance::Intent::kBuffers).first_active;
+    SynchronizeBuffers(root);
   }
-  return model_.Forward(x);
+  if (options_.observer == nullptr) return model_.Forward(x);
+  const Clock::time_point start = Clock::now();
+  ops::Tensor y = model_.Forward(x);
+  options_.observer->OnForward(Clock::now() - start);
+  return y;
+}
+
+// Where all were replaced, no gradient would tell Backward.
+void DistributedDataParallel::RequireSameTensors() {
+  const std::vector<std::string> replaced = reducer_->Replaced();
+  if (replaced.empty()) return;
+  const std::string message = fmt::format(
+      "parameter '{}' was given another tensor after the model was wrapped; wrap it again",
+      replaced.front());
+  group_.Abort(message);
+  throw std::logic_error(message);
+}
+
+void DistributedDataParallel::SynchronizeBuffers(int root) {
+  const std::vector<ops::NamedTensor> buffers = model_.Buffers();
+  if (options_.buffers == Options::Buffers::kBroadcast) return BroadcastFrom(group_, root, buffers);
+  WorkList works;
+  for (const ops::NamedTensor& buffer : buffers) {
+    works.Add(IsFloating(buffer.tensor.dtype())
+                  ? group_.AllReduce(BufferOf(buffer.tensor), ReduceOp::kAverage)
+                  : group_.Broadcast(BufferOf(buffer.tensor), root));
+  }
+  works.Wait();
+}
+
+void DistributedDataParallel::SetWeight(double weight) {
+  if (!std::isfinite(weight) || weight < 0) {
+    throw std::invalid_argument(
+        fmt::format("SetWeight: {} is no weight: expected a finite number of at least 0", weight));
+  }
+  if (options_.average != Options::Average::kWeights) {
+    throw std::logic_error("SetWeight: the average isn't by weights (Average::kWeights)");
+  }
+  reducer_->set_weight(weight);
 }
 
 double DistributedDataParallel::exposed_communication_seconds() const {
   return reducer_ ? reducer_->exposed_seconds() : 0;
+}
+
+std::string DistributedDataParallel::DescribeBuckets() const {
+  return reducer_ ? reducer_->DescribeBuckets() : "";
 }
 
 DistributedDataParallel::NoSync::NoSync(DistributedDataParallel& replicated)

@@ -14,24 +14,40 @@
 // are frozen) and throws MismatchError on every rank, naming the first that differs and both sides;
 // then it broadcasts rank 0's parameters and buffers. Gradients lie in buckets from then on
 // (Grad(parameter) is a view), filled in reverse order of registration, which is about the order in
-// which backward completes them; a full bucket is all-reduced at once, in one fixed order of
-// buckets on all ranks, and Backward returns when the last is done.
+// which backward completes them, and after the first Backward in the order in which they came; a
+// full bucket is all-reduced at once, in one fixed order of buckets on all ranks, and Backward
+// returns when the last is done. A Backward through the model itself is averaged like one through
+// the wrapper.
 //
 // Every parameter must have a gradient when a synchronised Backward ends, from it or from an
-// earlier one since the gradients were cleared. Otherwise that Backward throws std::logic_error on
-// every rank, with the names of the parameters and the ranks that lack them. A Backward that
-// reaches no parameter at all can't be seen: where only one rank runs such, its peers wait until
-// their timeout. A Backward that ends by another exception aborts the group: the other ranks are
-// waiting for its gradients.
+// earlier one since the gradients were cleared, unless find_unused_parameters or static_graph
+// allows otherwise: then one that some rank has used gets the average, with zeros from the others,
+// and one that no rank has used has no gradient, so that optimizers leave it alone.
+//
+// Parameters may be frozen and thawed between steps, by all ranks alike. The buckets follow.
+//
+// What is wrong, on any rank, that Backward throws on all of them, naming parameters and ranks:
+// std::logic_error for a parameter without a gradient, one that not all ranks have frozen or
+// thawed, one whose member in the model holds another tensor now, one that is reached otherwise
+// than in the first step of a static graph; NonFiniteGradientError where check_finite is set. The
+// next step is as good as any. A Backward that reaches no parameter at all can't be seen: where
+// only one rank runs such, its peers wait until their timeout. A Backward that ends by another
+// exception aborts the group: the other ranks are waiting for its gradients.
 //
 // As in PyTorch, the model is the child "module" of the wrapper. The model and the group must live
 // as long as the wrapper is used; they may be destroyed in any order.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <span>
+#include <string>
 
 #include "ddp/collectives/process_group.h"
+#include "ddp/observer.h"
+#include "ddp/replicated/communication_hook.h"
+#include "ddp/replicated/join.h"
 #include "ops/nn/module.h"
 
 namespace ddp {
@@ -41,22 +57,56 @@ struct DistributedDataParallelOptions {
   // bucket of its own. The first bucket to travel is small, so that it leaves early.
   int64_t bucket_bytes = 25 << 20;
   int64_t first_bucket_bytes = 1 << 20;
-  // Broadcast rank 0's buffers before each forward pass in training mode, but for accumulation.
-  bool broadcast_buffers = true;
+
+  // Before each forward pass in training mode, but for accumulation, buffers become: rank 0's; the
+  // average of the ranks' (integers and bools: rank 0's); or they stay each rank's own.
+  enum class Buffers { kBroadcast, kAverage, kLocal };
+  Buffers buffers = Buffers::kBroadcast;
+
+  // Ranks may leave parameters out, others in each step.
+  bool find_unused_parameters = false;
+  // Every step reaches the parameters as the first one does: some perhaps never, some several
+  // times (recomputed in parts that share them). What is never reached holds no bucket up.
+  bool static_graph = false;
+
+  // kRanks: gradients become their sum over the ranks, divided by the number of ranks. kWeights:
+  // divided by the sum of the weights that the ranks have set (SetWeight). Where losses are sums
+  // over samples or tokens and the weights count them, the gradient is that of the mean over the
+  // whole batch, however it is spread over ranks and accumulated batches.
+  enum class Average { kRanks, kWeights };
+  Average average = Average::kRanks;
+
+  // Look for NaN and infinity in each rank's gradients before they are averaged.
+  bool check_finite = false;
+  // In the place of the all-reduce; see communication_hook.h. Findings of ranks travel apart.
+  CommunicationHook hook = nullptr;
+  // Called with the parameters of each bucket as soon as their gradients are averages, while later
+  // buckets may still travel: the optimizer's step, say. Not with unused parameters.
+  std::function<void(std::span<const ops::NamedTensor>)> on_reduced = nullptr;
+  // Told about each step; must outlive the wrapper.
+  Observer* observer = nullptr;
 };
 
+class Attendance;
 class Reducer;
 
 class DistributedDataParallel : public ops::nn::Module {
  public:
-  // Throws std::invalid_argument where bucket sizes aren't positive or nothing is to be trained.
-  // In a world of one the wrapper costs nothing and checks nothing.
+  // Throws std::invalid_argument where bucket sizes aren't positive, nothing is to be trained, or
+  // options don't go together. In a world of one the wrapper costs nothing and checks nothing
+  // unless an option asks for it.
   DistributedDataParallel(ops::nn::Module& model, ProcessGroup& group,
                           const DistributedDataParallelOptions& options = {});
   ~DistributedDataParallel() override;
 
-  // The model's forward pass.
+  // The model's forward pass. Throws std::logic_error, and aborts the group, where the model holds
+  // other tensors than it did.
   ops::Tensor Forward(const ops::Tensor& x) override;
+
+  // With Average::kWeights, before each Backward that is averaged: what this rank's gradients
+  // count, those of accumulated batches included. Throws std::invalid_argument unless finite and at
+  // least 0.
+  void SetWeight(double weight);
 
   // For accumulation: a Backward that runs while a NoSync lives adds to the local gradients without
   // sending them; the next one outside sends the sums.
@@ -77,11 +127,22 @@ class DistributedDataParallel : public ops::nn::Module {
 
   // Seconds that Backward has spent waiting for buckets after its own work was done, in all.
   double exposed_communication_seconds() const;
+  // A line for each bucket: how large, and whose gradients it holds, in the order in which buckets
+  // travel. "" in a world of one.
+  std::string DescribeBuckets() const;
 
  private:
+  friend void Join(DistributedDataParallel& replicated, const std::function<void()>& body,
+                   const JoinOptions& options);
+
+  void RequireSameTensors();
+  void SynchronizeBuffers(int root);
+
   ops::nn::Module& model_;
   ProcessGroup& group_;
-  bool broadcasts_buffers_ = false;
+  const DistributedDataParallelOptions options_;
+  bool synchronizes_buffers_ = false;
+  Attendance* attendance_ = nullptr;
   std::unique_ptr<Reducer> reducer_;
 };
 

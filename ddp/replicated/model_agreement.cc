@@ -86,10 +86,10 @@ void RequireSameModel(ProcessGroup& group, const ops::nn::Module& model,
   }
 }
 
-void BroadcastFromRank0(ProcessGroup& group, std::span<const ops::NamedTensor> tensors) {
+void BroadcastFrom(ProcessGroup& group, int root, std::span<const ops::NamedTensor> tensors) {
   WorkList works;
   for (const ops::NamedTensor& named : tensors) {
-    works.Add(group.Broadcast(BufferOf(named.tensor), /*root=*/0));
+    works.Add(group.Broadcast(BufferOf(named.tensor), root));
   }
   works.Wait();
 }

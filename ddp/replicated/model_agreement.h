@@ -15,7 +15,7 @@ namespace ddp {
 void RequireSameModel(ProcessGroup& group, const ops::nn::Module& model,
                       const std::string& settings);
 
-// Overwrites every rank's tensors with rank 0's.
-void BroadcastFromRank0(ProcessGroup& group, std::span<const ops::NamedTensor> tensors);
+// Overwrites every rank's tensors with rank `root`'s.
+void BroadcastFrom(ProcessGroup& group, int root, std::span<const ops::NamedTensor> tensors);
 
 }  // namespace ddp

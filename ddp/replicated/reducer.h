@@ -3,12 +3,14 @@
 // It places the gradients in buckets and hooks onto the parameters. In a Backward, each gradient
 // that is complete ticks off its bucket; a full bucket leaves at once, but never before the buckets
 // ahead of it, so that all ranks send them in the same order. When the walk back is done, what has
-// not left yet follows, and Backward waits for all.
+// not left yet follows, and Backward waits for all. After the first time, parameters are spread
+// over the buckets anew, in the order in which rank 0's gradients came.
 //
-// One element behind the last gradient is the trouble flag: 0, unless this rank has found something
-// wrong, such as a parameter without a gradient. It is averaged with the rest, so every rank learns
-// at no cost whether any had trouble; then they tell each other what it was, and all throw the
-// same.
+// Behind the last gradient lies the tail: the trouble flag, 0 unless this rank has found something
+// (findings.h), such as a parameter without a gradient; and, where parameters may be unused, a mark
+// for each that this rank has used. It travels with the last bucket, so every rank learns at no
+// cost whether any had findings; then they tell each other, and all do the same: freeze or thaw
+// parameters that all have, or throw.
 //
 // A Backward that someone else's exception ends leaves the other ranks waiting for buckets that
 // won't come: the group is aborted, and the next operation of every rank says so.
@@ -17,22 +19,45 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "ddp/collectives/process_group.h"
+#include "ddp/observer.h"
+#include "ddp/replicated/attendance.h"
 #include "ddp/replicated/bucket_plan.h"
-#include "ddp/replicated/work_list.h"
+#include "ddp/replicated/bucket_queue.h"
+#include "ddp/replicated/communication_hook.h"
+#include "ddp/replicated/findings.h"
+#include "ops/nn/module.h"
 #include "ops/tensor/tensor.h"
 
 namespace ddp {
 
+// As in DistributedDataParallelOptions.
+struct ReducerOptions {
+  BucketLimits limits;
+  bool find_unused_parameters = false;
+  bool static_graph = false;
+  bool by_weight = false;
+  bool check_finite = false;
+  CommunicationHook hook;
+  std::function<void(std::span<const ops::NamedTensor>)> on_reduced;
+  Observer* observer = nullptr;
+};
+
 class Reducer {
  public:
   // `parameters` in the order of registration, the same on all ranks; frozen ones are left out of
-  // the buckets.
-  Reducer(const std::vector<ops::NamedTensor>& parameters, ProcessGroup& group,
-          const BucketLimits& limits);
+  // the buckets. `handles`: where the model keeps them, which must live as long as Backward is
+  // called.
+  Reducer(const std::vector<ops::NamedTensor>& parameters,
+          const std::vector<ops::nn::NamedHandle>& handles, ProcessGroup& group,
+          ReducerOptions options);
   // Gradients stay where they are.
   ~Reducer();
   Reducer(const Reducer&) = delete;
@@ -42,52 +67,109 @@ class Reducer {
   bool synchronizes() const { return synchronizes_; }
   void set_synchronizes(bool synchronizes) { synchronizes_ = synchronizes; }
 
+  // This rank's weight in the next Backward that averages.
+  void set_weight(double weight) { weight_ = weight; }
+
+  // The parameters that the model doesn't hold any more.
+  std::vector<std::string> Replaced() const;
+
+  // While set, the ranks may have different numbers of batches: each Backward that averages begins
+  // with a roll call. With `divides_by_active`, averages are over the ranks that have a batch.
+  void set_attendance(Attendance* attendance, bool divides_by_active) {
+    attendance_ = attendance;
+    divides_by_active_ = divides_by_active;
+  }
+  // For a rank without a batch: takes part, with nothing to give, in the Backward that the others
+  // have called the roll for. The gradients become the averages here too.
+  void Follow(const Attendance::Roll& roll);
+
   // Seconds that Backward has waited for buckets after its own work was done, in all.
   double exposed_seconds() const { return exposed_seconds_; }
+  // A line for each bucket: what it holds, in the order in which buckets travel.
+  std::string DescribeBuckets() const;
 
  private:
   struct Parameter {
     std::string name;
     ops::Tensor tensor;
-    ops::Tensor place;  // of its gradient
+    bool trained = false;  // false: frozen, with no part in any bucket
+    ops::Tensor place;     // of its gradient, in a bucket
     size_t bucket = 0;
     int64_t hook = 0;
-    bool ready = false;  // in the running Backward
+    // How often a Backward completes its gradient, where that is known; more than once where
+    // recomputation visits it in parts.
+    std::optional<int> expected;
+    int completed = 0;  // in the running Backward
   };
   struct Bucket {
-    ops::Tensor memory;
-    int num_parameters = 0;
-    int num_pending = 0;  // not ready yet
+    GradientBucket gradients;
+    ops::Tensor memory;  // the gradients and, of the last bucket, the tail if it rides
+    std::vector<ops::NamedTensor> trained;  // the parameters
+    std::vector<size_t> parameters;         // and their indices
   };
   class Pass;
 
-  void MakeBucket(const BucketPlan& plan, bool last);
+  std::vector<size_t> UsualOrder() const;
+  void MakeBuckets(std::vector<size_t> order);
+  void MakeBucket(const BucketPlan& plan, const std::vector<size_t>& planned, bool last);
+  // Whether the tail is a part of the last bucket.
+  bool tail_rides() const { return !options_.hook; }
+  int64_t NumInTail() const;
 
   // What a Backward brings, in this order.
-  void OnGradient(Parameter& parameter);
-  void SendFullBuckets();
-  void FillIn();
+  void OnGradient(size_t index);
+  void Begin();
+  void BeginAs(const Attendance::Roll& roll);
+  std::shared_ptr<Work> SendBucket(int index);
+  void CheckFinite(const Bucket& bucket);
+  void FillTail();
+  void FindChanges();
   void Finish();
-  // Either of these ends it.
-  void ThrowTrouble();
+  // Then either of these ends it.
+  void Settle();
   void Abandon() noexcept;
 
+  // What ranks settle.
+  void ApplyTail(const std::vector<double>& tail);
+  void LearnOrder();
+  void Adopt(const Verdict& verdict, std::span<const Findings> ranks);
+
+  bool MayLackGradients() const { return options_.find_unused_parameters || options_.static_graph; }
+  bool DefersAll() const;
+  bool HasGradient(const Parameter& parameter) const;
   void KeepInPlace(const Parameter& parameter);
-  std::string FindTrouble() const;
+  void FillIn(const Parameter& parameter);
+  Reduction AverageOfRanks() const;
+  void NoteReady(size_t bucket);
+  void Report(Clock::time_point walked, Clock::time_point finished);
   void Reset();
 
   ProcessGroup& group_;
+  const ReducerOptions options_;
   std::vector<Parameter> parameters_;
-  std::vector<ops::NamedTensor> frozen_;
-  std::vector<Bucket> buckets_;  // in the order in which they leave
-  ops::Tensor trouble_flag_;     // in the last bucket
+  std::vector<std::pair<size_t, const ops::Tensor*>> handles_;  // with the parameter's index
+  std::vector<size_t> order_;                                   // in which gradients are expected
+  std::vector<Bucket> buckets_;                                 // in the order in which they leave
+  int plan_ = 0;  // counts the times that buckets were made
+  std::optional<BucketQueue> queue_;
+  ops::Tensor tail_;
   bool synchronizes_ = true;
+  std::optional<double> weight_;
+  Attendance* attendance_ = nullptr;
+  bool divides_by_active_ = false;
   double exposed_seconds_ = 0;
 
   // Of the running Backward.
   bool in_pass_ = false;
-  std::string trouble_;  // this rank's
-  WorkList sent_;        // the buckets that have left, the first ones
+  bool follows_ = false;
+  std::optional<double> scale_;  // of this rank's gradients; nothing: the group averages
+  Findings findings_;
+  std::shared_ptr<Work> tail_work_;  // where it doesn't ride
+  std::vector<size_t> arrivals_;     // of gradients
+  bool order_is_known_ = false;
+  // For the observer.
+  Clock::time_point begun_;
+  std::vector<BucketReport> reports_;
 };
 
 }  // namespace ddp

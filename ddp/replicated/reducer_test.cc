@@ -89,7 +89,7 @@ class ReducerTest : public testing::Test {
 };
 
 TEST_F(ReducerTest, GradientsLieInBucketsFromTheFirstBackwardOn) {
-  Reducer reducer(parameters_, group_, one_bucket_);
+  Reducer reducer(parameters_, {}, group_, {.limits = one_bucket_});
   Backward(Loss());
   EXPECT_THAT(Grad(a_).ToVector<float>(), ElementsAre(15, 24));
   EXPECT_THAT(Grad(b_).ToVector<float>(), ElementsAre(5, 12));
@@ -103,14 +103,14 @@ TEST_F(ReducerTest, ABucketLeavesAsSoonAsItIsFull) {
   Note(a_, "a");
   Note(b_, "b");
   Note(c_, "c");
-  Reducer reducer(parameters_, group_, bucket_each_);
+  Reducer reducer(parameters_, {}, group_, {.limits = bucket_each_});
   Backward(Loss());
   // The last one carries the trouble flag.
   EXPECT_THAT(group_.events, ElementsAre("c", "send 8", "b", "send 8", "a", "send 12"));
 }
 
 TEST_F(ReducerTest, NoBucketOvertakesTheOnesAhead) {
-  Reducer reducer({{"c", c_}, {"b", b_}, {"a", a_}}, group_, bucket_each_);
+  Reducer reducer({{"c", c_}, {"b", b_}, {"a", a_}}, {}, group_, {.limits = bucket_each_});
   Note(a_, "a");
   Note(b_, "b");
   Note(c_, "c");
@@ -119,7 +119,7 @@ TEST_F(ReducerTest, NoBucketOvertakesTheOnesAhead) {
 }
 
 TEST_F(ReducerTest, OneBucketTravelsOnce) {
-  Reducer reducer(parameters_, group_, one_bucket_);
+  Reducer reducer(parameters_, {}, group_, {.limits = one_bucket_});
   Backward(Loss());
   Backward(Loss());
   EXPECT_THAT(group_.events, ElementsAre("send 140", "send 140"));
@@ -127,7 +127,7 @@ TEST_F(ReducerTest, OneBucketTravelsOnce) {
 }
 
 TEST_F(ReducerTest, SendsNothingWhenToldNotTo) {
-  Reducer reducer(parameters_, group_, one_bucket_);
+  Reducer reducer(parameters_, {}, group_, {.limits = one_bucket_});
   reducer.set_synchronizes(false);
   Backward(Loss());
   EXPECT_THAT(group_.events, IsEmpty());
@@ -136,14 +136,14 @@ TEST_F(ReducerTest, SendsNothingWhenToldNotTo) {
 
 TEST_F(ReducerTest, KeepsGradientsThatWereThereBefore) {
   Backward(Loss());
-  Reducer reducer(parameters_, group_, one_bucket_);
+  Reducer reducer(parameters_, {}, group_, {.limits = one_bucket_});
   EXPECT_THAT(Grad(c_).ToVector<float>(), ElementsAre(3, 8));
   Backward(Loss());
   EXPECT_THAT(Grad(c_).ToVector<float>(), ElementsAre(6, 16));
 }
 
 TEST_F(ReducerTest, TakesAGradientThatWasPutElsewhereBackIntoTheBucket) {
-  Reducer reducer(parameters_, group_, one_bucket_);
+  Reducer reducer(parameters_, {}, group_, {.limits = one_bucket_});
   Backward(Loss());
   const std::byte* place = Grad(c_).raw_data();
   SetGrad(c_, Tensor::FromVector<float>({100, 200}, {2}));
@@ -156,7 +156,7 @@ TEST_F(ReducerTest, TakesAGradientThatWasPutElsewhereBackIntoTheBucket) {
 }
 
 TEST_F(ReducerTest, NamesParametersThatGotNoGradient) {
-  Reducer reducer(parameters_, group_, bucket_each_);
+  Reducer reducer(parameters_, {}, group_, {.limits = bucket_each_});
   EXPECT_THAT(MessageOfBackward<std::logic_error>(Sum(c_)),
               HasSubstr("rank 0: no gradient for 'a', 'b' (the loss doesn't depend on it"));
   EXPECT_EQ(group_.events.size(), 3u);  // nobody waits in vain
@@ -166,7 +166,7 @@ TEST_F(ReducerTest, NamesParametersThatGotNoGradient) {
 }
 
 TEST_F(ReducerTest, AGradientOfAnEarlierBackwardCounts) {
-  Reducer reducer(parameters_, group_, bucket_each_);
+  Reducer reducer(parameters_, {}, group_, {.limits = bucket_each_});
   reducer.set_synchronizes(false);
   Backward(Sum(a_ * b_));
   EXPECT_THAT(group_.events, IsEmpty());
@@ -179,7 +179,7 @@ TEST_F(ReducerTest, AGradientOfAnEarlierBackwardCounts) {
 
 TEST_F(ReducerTest, FrozenParametersHaveNoBucketAndMustStayFrozen) {
   SetRequiresGrad(b_, false);
-  Reducer reducer(parameters_, group_, bucket_each_);
+  Reducer reducer(parameters_, {}, group_, {.limits = bucket_each_});
   Backward(Loss());
   EXPECT_THAT(group_.events, ElementsAre("send 8", "send 12"));
   EXPECT_FALSE(Grad(b_).defined());
@@ -190,7 +190,7 @@ TEST_F(ReducerTest, FrozenParametersHaveNoBucketAndMustStayFrozen) {
 
 TEST_F(ReducerTest, AnotherHooksExceptionAbortsTheGroup) {
   const int64_t hook = AddGradHook(a_, [](const Tensor&) { throw std::runtime_error("mine"); });
-  Reducer reducer(parameters_, group_, bucket_each_);
+  Reducer reducer(parameters_, {}, group_, {.limits = bucket_each_});
   EXPECT_EQ(MessageOfBackward<std::runtime_error>(Loss()), "mine");
   EXPECT_THAT(group_.aborts, ElementsAre("an exception ended Backward before the gradients "
                                          "were averaged"));
@@ -201,7 +201,7 @@ TEST_F(ReducerTest, AnotherHooksExceptionAbortsTheGroup) {
 }
 
 TEST_F(ReducerTest, AGroupThatFailsIsTheErrorOfBackward) {
-  Reducer reducer(parameters_, group_, bucket_each_);
+  Reducer reducer(parameters_, {}, group_, {.limits = bucket_each_});
   group_.fails = true;
   EXPECT_EQ(MessageOfBackward<CollectiveError>(Loss()), "the group has failed");
 }
@@ -209,7 +209,7 @@ TEST_F(ReducerTest, AGroupThatFailsIsTheErrorOfBackward) {
 TEST_F(ReducerTest, LeavesGradientsAndNoHooksBehind) {
   {
     NotingGroup group;
-    Reducer reducer(parameters_, group, one_bucket_);
+    Reducer reducer(parameters_, {}, group, {.limits = one_bucket_});
     Backward(Loss());
   }
   EXPECT_THAT(Grad(c_).ToVector<float>(), ElementsAre(3, 8));
@@ -218,7 +218,7 @@ TEST_F(ReducerTest, LeavesGradientsAndNoHooksBehind) {
 }
 
 TEST_F(ReducerTest, CountsTheTimeThatBackwardWaits) {
-  Reducer reducer(parameters_, group_, one_bucket_);
+  Reducer reducer(parameters_, {}, group_, {.limits = one_bucket_});
   EXPECT_EQ(reducer.exposed_seconds(), 0);
   Backward(Loss());
   EXPECT_GT(reducer.exposed_seconds(), 0);

@@ -31,10 +31,12 @@ bool RequiresGrad(const Tensor& tensor);
 Tensor Grad(const Tensor& leaf);
 // "None yet". Keeps memory.
 void ClearGrad(const Tensor& leaf);
-// Puts `gradient` (of the leaf's shape and dtype) in the place of the leaf's gradient.
+// Puts `gradient` (of the leaf's shape and dtype) in the place of the leaf's gradient. With
+// GradPlace(leaf) itself, what is there becomes the gradient.
 void SetGrad(const Tensor& leaf, const Tensor& gradient);
 // From now on the leaf's gradient lies in `place` (the leaf's shape and dtype; contents ignored
-// unless the leaf has a gradient, which is copied there). For gradients inside buckets.
+// unless the leaf has a gradient, which is copied there). For gradients inside buckets. An undefined
+// `place`: in memory of its own again.
 void PlaceGrad(const Tensor& leaf, const Tensor& place);
 // The memory that PlaceGrad or the first Backward gave the gradient, whether or not there is a
 // gradient; undefined before either.

@@ -23,13 +23,17 @@ void Leaf::Add(const Tensor& gradient) {
 
 void Leaf::Set(const Tensor& gradient) {
   if (!place_.defined()) place_ = Tensor::Empty(shape(), options());
-  place_.CopyFrom(gradient);
+  if (gradient.raw_data() != place_.raw_data()) place_.CopyFrom(gradient);
   has_grad_ = true;
 }
 
 void Leaf::Move(const Tensor& place) {
-  if (has_grad_) place.CopyFrom(place_);
-  place_ = place;
+  if (place.defined()) {
+    if (has_grad_) place.CopyFrom(place_);
+    place_ = place;
+  } else {
+    place_ = has_grad_ ? place_.Clone() : Tensor();
+  }
 }
 
 int64_t Leaf::AddHook(GradHook hook) {

@@ -1,5 +1,8 @@
 #include "ops/cpu/pooling_kernels.h"
 
+#include <type_traits>
+#include <utility>
+
 #include "ops/cpu/kernel_element.h"
 
 namespace ops::cpu::OPS_CPU_ISA {
@@ -94,7 +97,7 @@ void MaxPool(const MaxOfTaps& p) {
 
 // f(count, i) for pieces of `count`, known to the compiler, that cover [0, n); the last two may
 // overlap.
-template <int kCount = 8, class F>
+template <int kCount, class F>
 [[gnu::always_inline]] inline void CoverByPieces(int64_t n, F f) {
   if (n >= kCount) {
     for (int64_t i = 0; i + kCount <= n; i += kCount) f(std::integral_constant<int, kCount>(), i);
@@ -104,24 +107,84 @@ template <int kCount = 8, class F>
   }
 }
 
-// `count` windows side by side, known to the compiler.
+// Windows of 2 x 2 that are worked on at once: a vector, but no wider than planes mostly are.
 template <class T>
-[[gnu::always_inline]] inline void MaxOfFourPiece(const T* upper, const T* lower, auto count, T* y,
+constexpr int kPiece = VectorOf<Compute<T>>::kWidth < 8 ? VectorOf<Compute<T>>::kWidth : 8;
+
+template <class V, int kCount>
+struct PieceOf {
+  typedef V Type __attribute__((vector_size(kCount * sizeof(V))));
+};
+
+// kCount values, as they are calculated with.
+template <class V, int kCount>
+using Piece = typename PieceOf<V, kCount>::Type;
+
+template <int kCount, class T>
+[[gnu::always_inline]] inline Piece<Compute<T>, kCount> LoadPiece(const T* x) {
+  Piece<Compute<T>, kCount> piece;
+  if constexpr (std::is_same_v<T, Compute<T>>) {
+    __builtin_memcpy(&piece, x, sizeof(piece));
+  } else {
+    for (int i = 0; i < kCount; ++i) piece[i] = Load(x[i]);
+  }
+  return piece;
+}
+
+template <int kCount, class T>
+[[gnu::always_inline]] inline void StorePiece(Piece<Compute<T>, kCount> piece, T* x) {
+  if constexpr (std::is_same_v<T, Compute<T>>) {
+    __builtin_memcpy(x, &piece, sizeof(piece));
+  } else {
+    for (int i = 0; i < kCount; ++i) x[i] = Round<T>(piece[i]);
+  }
+}
+
+template <class Half, int... kIndex>
+[[gnu::always_inline]] inline void Split(Half first, Half second, Half& even, Half& odd,
+                                         std::integer_sequence<int, kIndex...>) {
+  even = __builtin_shufflevector(first, second, (2 * kIndex)...);
+  odd = __builtin_shufflevector(first, second, (2 * kIndex + 1)...);
+}
+
+template <class Half, int... kIndex>
+[[gnu::always_inline]] inline void Merge(Half even, Half odd, Half& first, Half& second,
+                                         std::integer_sequence<int, kIndex...>) {
+  constexpr int kCount = sizeof...(kIndex);
+  constexpr auto source = [](int i) { return i / 2 + i % 2 * kCount; };
+  first = __builtin_shufflevector(even, odd, source(kIndex)...);
+  second = __builtin_shufflevector(even, odd, source(kCount + kIndex)...);
+}
+
+// kCount windows side by side.
+template <int kCount, class T>
+[[gnu::always_inline]] inline void MaxOfFourPiece(const T* upper, const T* lower, T* y,
                                                   uint8_t* taps) {
-  using C = Compute<T>;
-  ForEach(count, [=](int64_t j) {
-    C largest = Load(upper[2 * j]);
-    Tap<C> winner = 0;
-    Compete<C>(Load(upper[2 * j + 1]), 1, largest, winner);
-    Compete<C>(Load(lower[2 * j]), 2, largest, winner);
-    Compete<C>(Load(lower[2 * j + 1]), 3, largest, winner);
-    y[j] = Round<T>(largest);
-    taps[j] = static_cast<uint8_t>(winner);
-  });
+  using Values = Piece<Compute<T>, kCount>;
+  using Taps = Piece<Tap<Compute<T>>, kCount>;
+  constexpr std::make_integer_sequence<int, kCount> kIndices;
+  Values largest, upper_right, lower_left, lower_right;
+  Split(LoadPiece<kCount>(upper), LoadPiece<kCount>(upper + kCount), largest, upper_right,
+        kIndices);
+  Split(LoadPiece<kCount>(lower), LoadPiece<kCount>(lower + kCount), lower_left, lower_right,
+        kIndices);
+  Taps winner = {};
+  const auto compete = [&](Values value, Tap<Compute<T>> tap) {
+    const Taps wins = (value > largest) | (value != value);
+    winner = wins ? tap - Taps{} : winner;
+    largest = wins ? value : largest;
+  };
+  compete(upper_right, 1);
+  compete(lower_left, 2);
+  compete(lower_right, 3);
+  StorePiece<kCount>(largest, y);
+  const auto bytes = __builtin_convertvector(winner, Piece<uint8_t, kCount>);
+  __builtin_memcpy(taps, &bytes, sizeof(bytes));
 }
 
 template <class T>
 void MaxOfFour(const MaxOfTaps& p) {
+  constexpr int kMost = kPiece<T>;
   const int64_t columns = p.width.out;
   for (int64_t i = 0; i < p.height.out; ++i) {
     const T* const upper = static_cast<const T*>(p.x) + 2 * i * p.width.in;
@@ -129,12 +192,12 @@ void MaxOfFour(const MaxOfTaps& p) {
     T* const y = static_cast<T*>(p.y) + i * columns;
     uint8_t* const taps = p.taps + i * columns;
     // A short row takes a whole piece too: the rows that follow overwrite what it has too much.
-    if (columns < 8 && (p.height.out - i) * columns >= 8) {
-      MaxOfFourPiece(upper, lower, std::integral_constant<int, 8>(), y, taps);
+    if (columns < kMost && (p.height.out - i) * columns >= kMost) {
+      MaxOfFourPiece<kMost>(upper, lower, y, taps);
       continue;
     }
-    CoverByPieces(columns, [=](auto count, int64_t j) {
-      MaxOfFourPiece(upper + 2 * j, lower + 2 * j, count, y + j, taps + j);
+    CoverByPieces<kMost>(columns, [=](auto count, int64_t j) {
+      MaxOfFourPiece<count()>(upper + 2 * j, lower + 2 * j, y + j, taps + j);
     });
   }
 }
@@ -157,28 +220,46 @@ void MaxPoolBackward(const MaxOfTapsBackward& p) {
   }
 }
 
+// Two neighbours of each of kCount windows.
+template <bool kAccumulate, int kCount, class T>
+[[gnu::always_inline]] inline void PutPairs(Piece<Compute<T>, kCount> even,
+                                            Piece<Compute<T>, kCount> odd, T* x) {
+  Piece<Compute<T>, kCount> first, second;
+  Merge(even, odd, first, second, std::make_integer_sequence<int, kCount>());
+  if constexpr (kAccumulate) {
+    first += LoadPiece<kCount>(x);
+    second += LoadPiece<kCount>(x + kCount);
+  }
+  StorePiece<kCount>(first, x);
+  StorePiece<kCount>(second, x + kCount);
+}
+
+// kCount windows side by side.
+template <bool kAccumulate, int kCount, class T>
+[[gnu::always_inline]] inline void MaxOfFourBackwardPiece(const T* dy, const uint8_t* taps,
+                                                          T* upper, T* lower) {
+  using Values = Piece<Compute<T>, kCount>;
+  using Taps = Piece<Tap<Compute<T>>, kCount>;
+  const Values arriving = LoadPiece<kCount>(dy);
+  Piece<uint8_t, kCount> bytes;
+  __builtin_memcpy(&bytes, taps, sizeof(bytes));
+  const Taps winner = __builtin_convertvector(bytes, Taps);
+  const auto part_of = [=](Tap<Compute<T>> tap) { return winner == tap ? arriving : Values{}; };
+  PutPairs<kAccumulate, kCount>(part_of(0), part_of(1), upper);
+  PutPairs<kAccumulate, kCount>(part_of(2), part_of(3), lower);
+}
+
 // Rows `upper` and `lower` of the plane, under n windows.
 template <class T, bool kAccumulate>
 void MaxOfFourBackwardRows(const T* dy, const uint8_t* taps, int64_t n, T* upper, T* lower) {
-  using C = Compute<T>;
-  const auto put = [](C value, T* out) {
-    *out = Round<T>(kAccumulate ? Load(*out) + value : value);
+  const auto put = [=](auto count, int64_t j) {
+    MaxOfFourBackwardPiece<kAccumulate, count()>(dy + j, taps + j, upper + 2 * j, lower + 2 * j);
   };
-  const auto put_window = [=](int64_t j) {
-    const C arriving = Load(dy[j]);
-    const Tap<C> winner = taps[j];
-    put(Select<C>(winner == 0, arriving, 0), upper + 2 * j);
-    put(Select<C>(winner == 1, arriving, 0), upper + 2 * j + 1);
-    put(Select<C>(winner == 2, arriving, 0), lower + 2 * j);
-    put(Select<C>(winner == 3, arriving, 0), lower + 2 * j + 1);
-  };
-  if constexpr (kAccumulate) {
-    ForEach(n, put_window);
-  } else {
-    CoverByPieces(n, [=](auto count, int64_t first) {
-      ForEach(count, [=](int64_t k) { put_window(first + k); });
-    });
-  }
+  constexpr int kMost = kPiece<T>;
+  // Where pieces add, none may overlap.
+  const int64_t whole = kAccumulate ? n - n % kMost : n;
+  CoverByPieces<kMost>(whole, put);
+  for (int64_t j = whole; j < n; ++j) put(std::integral_constant<int, 1>(), j);
 }
 
 template <class T>

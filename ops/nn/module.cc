@@ -67,6 +67,17 @@ void Module::Collect(std::vector<Named<Tensor>> Module::*kind, const std::string
   for (const auto& [name, child] : children_) child->Collect(kind, Join(prefix, name), found);
 }
 
+void Module::CollectHandles(const std::string& prefix, std::vector<NamedHandle>& found) const {
+  for (const auto& [name, tensor] : parameters_) found.push_back({Join(prefix, name), tensor});
+  for (const auto& [name, child] : children_) child->CollectHandles(Join(prefix, name), found);
+}
+
+std::vector<NamedHandle> Module::ParameterHandles() const {
+  std::vector<NamedHandle> found;
+  CollectHandles("", found);
+  return found;
+}
+
 std::vector<NamedTensor> Module::Parameters() const {
   std::vector<NamedTensor> found;
   Collect(&Module::parameters_, "", found);

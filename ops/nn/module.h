@@ -30,6 +30,12 @@ struct NamedModule {
   Module* module;
 };
 
+// A member of a module that holds a parameter.
+struct NamedHandle {
+  std::string name;
+  const Tensor* tensor;
+};
+
 class Module {
  public:
   Module() = default;
@@ -46,6 +52,10 @@ class Module {
   // under its first name.
   std::vector<NamedTensor> Parameters() const;
   std::vector<NamedTensor> Buffers() const;
+
+  // The members that hold the parameters, in the order of registration: each under its own name,
+  // also those that share a tensor. For seeing whether one was given another tensor since.
+  std::vector<NamedHandle> ParameterHandles() const;
 
   // This module, under the name "", and all below it, in the order of Parameters(): to give every
   // layer of a kind other weights, or to freeze some.
@@ -102,6 +112,7 @@ class Module {
   // Appends the tensors of one kind, of this module and its children, that aren't there yet.
   void Collect(std::vector<Named<Tensor>> Module::*kind, const std::string& prefix,
                std::vector<NamedTensor>& found) const;
+  void CollectHandles(const std::string& prefix, std::vector<NamedHandle>& found) const;
   void CollectModules(const std::string& prefix, std::vector<NamedModule>& found);
   // Calls f(tensor) for each registered handle, here and below; one tensor may have several.
   void ForEachHandle(absl::FunctionRef<void(Tensor&)> f);

@@ -48,4 +48,6 @@ void ClipGradValue(const std::vector<NamedTensor>& parameters, double limit) {
               [&](const Tensor& gradient) { kernels::Clamp(-limit, limit, gradient, gradient); });
 }
 
+bool AllFinite(const Tensor& gradient) { return kernels::AllFinite(gradient); }
+
 }  // namespace ops::optim

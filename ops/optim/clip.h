@@ -29,4 +29,7 @@ double ClipGradNorm(const std::vector<NamedTensor>& parameters, double max_norm)
 // std::invalid_argument for a negative limit and for NaN.
 void ClipGradValue(const std::vector<NamedTensor>& parameters, double limit);
 
+// True when no element is NaN or infinite.
+bool AllFinite(const Tensor& gradient);
+
 }  // namespace ops::optim
