@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "ddp/collectives/roll_call.h"
+#include "ddp/errors.h"
 
 namespace ddp {
 namespace {
@@ -38,12 +39,20 @@ void FailureWatch::Serve() {
     bool listening = true;
     while (listening && TakesLong() && !ending_) {
       lock.unlock();
-      // That a rank left in good order is no failure for those who need it no more.
-      const std::optional<Failure> failure = FindFailure(*store_);
-      if (failure && failure->kind != Failure::Kind::kLeft) return on_failure_(*failure);
+      if (const std::optional<Failure> failure = Look()) return on_failure_(*failure);
       listening = !has_answered_ && Listen();
       lock.lock();
     }
+  }
+}
+
+std::optional<Failure> FailureWatch::Look() {
+  try {
+    const std::optional<Failure> failure = FindFailure(*store_);
+    // That a rank left in good order is no failure for those who need it no more.
+    return failure && failure->kind == Failure::Kind::kLeft ? std::nullopt : failure;
+  } catch (const CollectiveError& error) {
+    return Failure{Failure::Kind::kAborted, rank_, error.what()};
   }
 }
 

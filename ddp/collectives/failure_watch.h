@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
 
 #include "ddp/collectives/failure.h"
@@ -35,6 +36,8 @@ class FailureWatch {
   static constexpr Clock::rep kNothing = 0;
 
   void Serve();
+  // Returns the failure that the store tells of, if any.
+  std::optional<Failure> Look();
   // Waits a little for a roll call, and answers it. Returns whether none has come.
   bool Listen();
   bool TakesLong() const;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <charconv>
 #include <sstream>
 
 #include "ddp/errors.h"
@@ -29,6 +30,14 @@ void ThrowIllegible(const std::string& key, const std::string& value) {
                                     key, Printable(value)));
 }
 
+std::optional<int> ParseNumber(std::string_view digits, int max, int base) {
+  int number = 0;
+  const char* const end = digits.data() + digits.size();
+  const auto [stop, error] = std::from_chars(digits.data(), end, number, base);
+  if (error != std::errc() || stop != end || number < 0 || number > max) return std::nullopt;
+  return number;
+}
+
 std::string EncodeRanks(const std::vector<int>& ranks) {
   return ranks.empty() ? kNone : fmt::format("{}", fmt::join(ranks, " "));
 }
@@ -37,11 +46,12 @@ std::vector<int> DecodeRanks(const std::string& key, const std::string& value, i
   std::vector<int> ranks;
   if (value == kNone) return ranks;
   std::istringstream words(value);
-  for (int rank = 0; words >> rank;) {
-    if (rank <= (ranks.empty() ? -1 : ranks.back()) || rank >= size) ThrowIllegible(key, value);
-    ranks.push_back(rank);
+  for (std::string word; words >> word;) {
+    const std::optional<int> rank = ParseNumber(word, size - 1);
+    if (!rank || (!ranks.empty() && *rank <= ranks.back())) ThrowIllegible(key, value);
+    ranks.push_back(*rank);
   }
-  if (ranks.empty() || !words.eof()) ThrowIllegible(key, value);
+  if (ranks.empty()) ThrowIllegible(key, value);
   return ranks;
 }
 
