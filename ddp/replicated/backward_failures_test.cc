@@ -63,7 +63,7 @@ TEST_P(BackwardFailuresTest, AParameterThatOneRankDoesNotReach) {
   });
   EXPECT_EQ(messages[0],
             "Backward could not average all gradients: rank 1: no gradient for 'b' (the loss "
-            "doesn't depend on it, or it was frozen or replaced)");
+            "doesn't depend on it; find_unused_parameters allows that)");
   EXPECT_EQ(messages[1], messages[0]);
   EXPECT_EQ(messages[2], messages[0]);
 }
@@ -90,22 +90,36 @@ TEST_P(BackwardFailuresTest, AParameterThatWasReplaced) {
     if (rank.rank() == 0) model.b = SetRequiresGrad(Tensor::Full({2}, 1));
     messages[rank.rank()] = MessageOfBackward<std::logic_error>(LossOfBoth(model));
   });
-  EXPECT_THAT(messages[0], HasSubstr("rank 0: no gradient for 'b'"));
+  EXPECT_THAT(messages[0], HasSubstr("rank 0: 'b' was given another tensor"));
   EXPECT_EQ(messages[1], messages[0]);
 }
 
-TEST_P(BackwardFailuresTest, AParameterThatIsFrozenNoMore) {
+// Only some ranks do it; all of them: distributed_data_parallel_test.cc.
+TEST_P(BackwardFailuresTest, AParameterThatOneRankThaws) {
   std::vector<std::string> messages(2);
   RunRanks(2, [&](TestRank& rank) {
     const auto group = rank.Join();
     Two model;
     SetRequiresGrad(model.b, false);
     DistributedDataParallel replicated(model, *group, Options());
-    SetRequiresGrad(model.b, true);
+    if (rank.rank() == 0) SetRequiresGrad(model.b, true);
     messages[rank.rank()] = MessageOfBackward<std::logic_error>(LossOfBoth(model));
   });
-  EXPECT_THAT(messages[0], HasSubstr("rank 0: 'b' requires a gradient, but was frozen"));
+  EXPECT_THAT(messages[0], HasSubstr("rank 1: 'b' is frozen here and trained elsewhere"));
   EXPECT_EQ(messages[1], messages[0]);
+}
+
+TEST_P(BackwardFailuresTest, AParameterThatOneRankFreezes) {
+  std::vector<std::string> messages(3);
+  RunRanks(3, [&](TestRank& rank) {
+    const auto group = rank.Join();
+    Two model;
+    DistributedDataParallel replicated(model, *group, Options());
+    if (rank.rank() == 2) SetRequiresGrad(model.b, false);
+    messages[rank.rank()] = MessageOfBackward<std::logic_error>(LossOfBoth(model));
+  });
+  EXPECT_THAT(messages[0], HasSubstr("rank 0: 'b' is trained here and frozen elsewhere; rank 1: "));
+  for (int rank : {1, 2}) EXPECT_EQ(messages[rank], messages[0]);
 }
 
 // Rank 1's backward ends between the first gradient and the last. The others are told at once

@@ -14,12 +14,12 @@ namespace ddp {
 struct Findings {
   // This rank has no batches left and follows the others.
   bool follows = false;
-  std::vector<std::string> unreached;   // trained, and without a gradient
-  std::vector<std::string> replaced;    // the model holds another tensor now
-  std::vector<std::string> not_finite;  // their own gradients, before the sum
-  std::vector<std::string> frozen;      // trained until now
-  std::vector<std::string> thawed;      // frozen until now
-  std::vector<std::string> errors;      // anything else, as text
+  std::vector<std::string> unreached = {};   // trained, and without a gradient
+  std::vector<std::string> replaced = {};    // the model holds another tensor now
+  std::vector<std::string> not_finite = {};  // their own gradients, before the sum
+  std::vector<std::string> frozen = {};      // trained until now
+  std::vector<std::string> thawed = {};      // frozen until now
+  std::vector<std::string> errors = {};      // anything else, as text
 
   bool empty() const {
     return unreached.empty() && replaced.empty() && not_finite.empty() && frozen.empty() &&

@@ -362,7 +362,8 @@ void Reducer::ApplyTail(const std::vector<double>& tail) {
     if (MayLackGradients() && tail[1 + i] == 0) {
       ClearGrad(parameter.tensor);
     } else if (!HasGradient(parameter)) {
-      KeepInPlace(parameter);
+      ClearGrad(parameter.tensor);
+      PlaceGrad(parameter.tensor, parameter.place);
       SetGrad(parameter.tensor, parameter.place);
     }
   }

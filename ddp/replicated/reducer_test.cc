@@ -185,7 +185,7 @@ TEST_F(ReducerTest, FrozenParametersHaveNoBucketAndMustStayFrozen) {
   EXPECT_FALSE(Grad(b_).defined());
   SetRequiresGrad(b_, true);
   EXPECT_THAT(MessageOfBackward<std::logic_error>(Loss()),
-              HasSubstr("rank 0: 'b' requires a gradient, but was frozen"));
+              HasSubstr("rank 1: 'b' is frozen here and trained elsewhere"));
 }
 
 TEST_F(ReducerTest, AnotherHooksExceptionAbortsTheGroup) {

@@ -9,7 +9,11 @@
 #include <vector>
 
 #include "launch/models/data.h"
+#include "ops/autograd/elementwise.h"
 #include "ops/autograd/grad.h"
+#include "ops/optim/adam.h"
+#include "ops/optim/loss_scaler.h"
+#include "ops/optim/master_weights.h"
 
 namespace launch {
 namespace {
@@ -83,6 +87,38 @@ TEST(Models, EachLearnsFromSyntheticData) {
     ops::Backward(LossOf(info.task)(model->Forward(batch.inputs), batch.targets));
     for (const auto& parameter : model->Parameters()) {
       EXPECT_TRUE(ops::Grad(parameter.tensor).defined()) << info.name << " " << parameter.name;
+    }
+  }
+}
+
+// As a trainer does it: the loss in float32, masters for the optimizer, and a scaled loss.
+TEST(Models, EachLearnsIn16Bits) {
+  const ModelOptions small = {.hidden = {8}, .gpt = {.layers = 1, .width = 16, .heads = 2}};
+  for (const ops::DType dtype : {ops::DType::kBFloat16, ops::DType::kFloat16}) {
+    for (const ModelInfo& info : Models()) {
+      SCOPED_TRACE(info.name + " " + std::string(ops::Name(dtype)));
+      const auto model = MakeModel(info, small, 0);
+      const Datasets data = OpenData({"synthetic", ""}, info.task, {});
+      ddp::Batch batch = data.train->GetBatch(std::vector<int64_t>{3, 1, 4, 15, 9, 2, 6, 5});
+      model->To(dtype);
+      if (ops::IsFloating(batch.inputs.dtype())) batch.inputs = batch.inputs.To(dtype);
+      ops::optim::MasterWeights masters(model->Parameters());
+      ops::optim::Adam optimizer(masters.parameters(), {.learning_rate = 0.01});
+      ops::optim::LossScaler scaler({.initial_scale = 1024});
+      std::vector<double> losses;
+      for (int step = 0; step < 8; ++step) {
+        model->ZeroGrad();
+        const ops::Tensor loss = LossOf(info.task)(
+            Cast(model->Forward(batch.inputs), ops::DType::kFloat32), batch.targets);
+        ops::Backward(scaler.Scale(loss));
+        masters.WidenGradients();
+        EXPECT_TRUE(scaler.Unscale(masters.parameters())) << "step " << step;
+        optimizer.Step();
+        masters.RoundIntoModel();
+        scaler.Update();
+        losses.push_back(loss.Item());
+      }
+      EXPECT_LT(losses.back(), losses.front());
     }
   }
 }

@@ -26,7 +26,7 @@ class BackwardWalk {
   void Run(const Tensor& gradient);
   void AtEnd(std::function<void()> callback) { callbacks_.push_back(std::move(callback)); }
 
-  // The one that runs on this thread, or null.
+  // The one that runs on this thread, or null; of several inside each other, the outermost.
   static BackwardWalk* Running();
 
  private:
@@ -61,7 +61,11 @@ BackwardWalk::ThreadState& BackwardWalk::ThisThread() {
   return state;
 }
 
-BackwardWalk* BackwardWalk::Running() { return ThisThread().running; }
+BackwardWalk* BackwardWalk::Running() {
+  BackwardWalk* walk = ThisThread().running;
+  while (walk != nullptr && walk->outer_ != nullptr) walk = walk->outer_;
+  return walk;
+}
 
 BackwardWalk::BackwardWalk(std::shared_ptr<GradMeta> root)
     : root_(std::move(root)),

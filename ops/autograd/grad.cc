@@ -93,7 +93,7 @@ void RemoveGradHook(const Tensor& leaf, int64_t id) {
   RequireLeaf("RemoveGradHook", leaf).RemoveHook(id);
 }
 
-NoGradGuard::NoGradGuard() : previous_(EnableTape(false)) {}
-NoGradGuard::~NoGradGuard() { EnableTape(previous_); }
+NoGradGuard::NoGradGuard() : previous_(SetTapeMode(TapeMode::kOff)) {}
+NoGradGuard::~NoGradGuard() { SetTapeMode(previous_); }
 
 }  // namespace ops

@@ -20,6 +20,8 @@
 
 namespace ops {
 
+enum class TapeMode : uint8_t;  // node.h
+
 // Makes `tensor` a leaf with a gradient (or, with false, one without: a frozen parameter).
 // Returns it. Throws std::invalid_argument for a dtype that isn't floating point, and for a tensor
 // that an operation computed.
@@ -50,8 +52,9 @@ using GradHook = std::function<void(const Tensor& leaf)>;
 int64_t AddGradHook(const Tensor& leaf, GradHook hook);
 void RemoveGradHook(const Tensor& leaf, int64_t id);
 
-// To be called from a hook: `callback` runs once, when the walk of the running Backward is done,
-// before Backward returns; not when something throws. Throws std::logic_error outside Backward.
+// To be called from a hook: `callback` runs once, when the running Backward is done, before it
+// returns; not when something throws. Where one Backward runs inside another (in a hook, or that of
+// a Checkpoint), the outermost counts. Throws std::logic_error outside Backward.
 void OnBackwardEnd(std::function<void()> callback);
 
 // Computes the gradients of all leaves that `loss` depends on. `loss` has one element, or
@@ -73,7 +76,7 @@ class NoGradGuard {
   NoGradGuard& operator=(const NoGradGuard&) = delete;
 
  private:
-  bool previous_;
+  TapeMode previous_;
 };
 
 }  // namespace ops

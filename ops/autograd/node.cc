@@ -8,7 +8,8 @@
 namespace ops {
 namespace {
 
-thread_local bool tape_enabled = true;
+thread_local TapeMode tape_mode = TapeMode::kOn;
+thread_local std::vector<Tensor>* noted_inputs = nullptr;
 thread_local uint64_t next_sequence = 0;
 
 GradMeta* MetaOf(const Tensor& tensor) {
@@ -20,15 +21,32 @@ bool WantsGrad(const Tensor& tensor) {
   return meta != nullptr && meta->requires_grad();
 }
 
+void Note(InputList inputs) {
+  int64_t place = 0;
+  for (const Tensor& input : inputs) {
+    const auto is_input = [&](const Tensor& noted) { return noted.meta() == input.meta(); };
+    if (!WantsGrad(input) || std::ranges::any_of(*noted_inputs, is_input)) continue;
+    noted_inputs->insert(noted_inputs->begin() + place++, input);
+  }
+}
+
 bool IsOnlyOwnerOfNode(const std::shared_ptr<GradMeta>& meta) {
   return meta != nullptr && meta.use_count() == 1 && meta->AsNode() != nullptr;
 }
 
 }  // namespace
 
-bool EnableTape(bool enabled) { return std::exchange(tape_enabled, enabled); }
+TapeMode SetTapeMode(TapeMode mode) { return std::exchange(tape_mode, mode); }
 
-bool NeedsTape(InputList inputs) { return tape_enabled && std::ranges::any_of(inputs, WantsGrad); }
+ScopedInputNotes::ScopedInputNotes(std::vector<Tensor>& inputs)
+    : previous_(std::exchange(noted_inputs, &inputs)) {}
+
+ScopedInputNotes::~ScopedInputNotes() { noted_inputs = previous_; }
+
+bool NeedsTape(InputList inputs) {
+  if (tape_mode == TapeMode::kNoted) Note(inputs);
+  return tape_mode == TapeMode::kOn && std::ranges::any_of(inputs, WantsGrad);
+}
 
 Tensor Saved(const Tensor& tensor) {
   GradMeta* meta = MetaOf(tensor);

@@ -28,6 +28,7 @@
 #include <span>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "absl/container/inlined_vector.h"
 #include "ops/tensor/small_blocks.h"
@@ -131,7 +132,8 @@ class ClosureNode final : public Node {
   std::optional<Closure> closure_;
 };
 
-// True when one of the inputs requires a gradient and no NoGradGuard forbids the tape.
+// True when one of the inputs requires a gradient and the tape is on. Every function asks, also
+// where it could know: see ScopedInputNotes.
 bool NeedsTape(InputList inputs);
 
 // Hangs a node on `output`, and returns it. `name` must be a literal; `backward(dy, node)` is
@@ -148,7 +150,38 @@ Tensor Saved(const Tensor& tensor);
 // The same for what only the gradient of `input` needs: undefined where `input` requires none.
 Tensor SavedFor(const Tensor& input, const Tensor& tensor);
 
-// The tape of this thread: on unless a NoGradGuard lives. Returns what it was.
-bool EnableTape(bool enabled);
+// What operations of this thread do about the tape.
+enum class TapeMode : uint8_t {
+  kOn,
+  kOff,    // a NoGradGuard lives
+  kNoted,  // leave none, but a ScopedInputNotes learns on what it would have hung
+};
+// Returns what it was.
+TapeMode SetTapeMode(TapeMode mode);
+
+class ScopedTapeMode {
+ public:
+  explicit ScopedTapeMode(TapeMode mode) : previous_(SetTapeMode(mode)) {}
+  ~ScopedTapeMode() { SetTapeMode(previous_); }
+  ScopedTapeMode(const ScopedTapeMode&) = delete;
+  ScopedTapeMode& operator=(const ScopedTapeMode&) = delete;
+
+ private:
+  TapeMode previous_;
+};
+
+// While one lives, operations of this thread leave no tape. Those of their inputs that require a
+// gradient are put into `inputs`, each once, in the order in which a walk back is done with them.
+class ScopedInputNotes {
+ public:
+  explicit ScopedInputNotes(std::vector<Tensor>& inputs);
+  ~ScopedInputNotes();
+  ScopedInputNotes(const ScopedInputNotes&) = delete;
+  ScopedInputNotes& operator=(const ScopedInputNotes&) = delete;
+
+ private:
+  ScopedTapeMode mode_{TapeMode::kNoted};
+  std::vector<Tensor>* previous_;
+};
 
 }  // namespace ops

@@ -2,13 +2,17 @@
 
 #include <fmt/format.h>
 
+#include <memory>
+#include <span>
 #include <stdexcept>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "ops/autograd/checks.h"
 #include "ops/autograd/kernels.h"
 #include "ops/autograd/node.h"
+#include "ops/autograd/recomputation.h"
 
 namespace ops {
 namespace {
@@ -83,11 +87,11 @@ Tensor NormalizeRows(std::string_view name, const Tensor& x, const Shape& normal
                     });
 }
 
-void RequireEnough(const Tensor& x) {
-  const int64_t channels = x.dim(1);
-  if (channels == 0 || x.num_elements() / channels >= 2) return;
-  throw std::invalid_argument(fmt::format(
-      "BatchNorm: training needs at least 2 values a channel, got input {}", x.shape().ToString()));
+void RequireEnough(const Tensor& x, int64_t values_a_channel) {
+  if (x.dim(1) == 0 || values_a_channel >= 2) return;
+  throw std::invalid_argument(
+      fmt::format("BatchNorm: training needs at least 2 values a channel, got {} with input {}",
+                  values_a_channel, x.shape().ToString()));
 }
 
 void RequireRunning(const Tensor& x, const Tensor& mean, const Tensor& var, bool training) {
@@ -101,6 +105,66 @@ void RequireRunning(const Tensor& x, const Tensor& mean, const Tensor& var, bool
         fmt::format("BatchNorm: running statistics {} don't fit input {}: expected [{}]",
                     running.Describe(), x.Describe(), x.dim(1)));
   }
+}
+
+int64_t ValuesPerChannel(const Tensor& x) {
+  return x.num_elements() == 0 ? 0 : x.num_elements() / x.dim(1);
+}
+
+// Moments of a batch that comes in parts, each [count, means, variances]: Chan et al. 1979, in the
+// order of the parts.
+class JoinedMoments {
+ public:
+  explicit JoinedMoments(int64_t channels)
+      : moments_(Tensor::Zeros({2, channels}, {DType::kFloat64})) {}
+
+  void Add(std::span<const double> part) {
+    const double count = part[0];
+    if (count == 0) return;
+    const int64_t channels = moments_.dim(1);
+    const double share = count / (count_ + count);
+    double* const means = moments_.data<double>();
+    double* const variances = means + channels;
+    for (int64_t c = 0; c < channels; ++c) {
+      const double difference = part[1 + c] - means[c];
+      means[c] += share * difference;
+      variances[c] +=
+          share * (part[1 + channels + c] - variances[c] + (1 - share) * difference * difference);
+    }
+    count_ += count;
+  }
+
+  const Tensor& moments() const { return moments_; }
+  int64_t count() const { return static_cast<int64_t>(count_); }
+
+ private:
+  Tensor moments_;
+  double count_ = 0;
+};
+
+// Those of the whole batch, of which x is a part.
+JoinedMoments Join(const Tensor& x, StatisticsExchange& exchange) {
+  const Tensor own = EmptyStatistics(x.dim(1));
+  kernels::ChannelMoments(x, own);
+  std::vector<double> mine = {static_cast<double>(ValuesPerChannel(x))};
+  mine.insert(mine.end(), own.elements<double>().begin(), own.elements<double>().end());
+  const std::vector<double> all = exchange.Gather(mine);
+  JoinedMoments joined(x.dim(1));
+  for (std::span<const double> rest = all; !rest.empty(); rest = rest.subspan(mine.size())) {
+    joined.Add(rest.first(mine.size()));
+  }
+  return joined;
+}
+
+void SharedBatchNormBackward(const Tensor& x, const kernels::BatchNormParameters& parameters,
+                             const Tensor& statistics, StatisticsExchange& exchange,
+                             const Tensor& dy, const GradientPlace& dx,
+                             const GradientPlace& dweight, const GradientPlace& dbias) {
+  const Tensor sums = EmptyStatistics(x.dim(1));
+  kernels::BatchNormBackwardSums(x, parameters, statistics, dy, dweight, dbias, sums);
+  if (!dx.tensor.defined()) return;
+  exchange.Sum(sums.elements<double>());
+  kernels::BatchNormBackwardInput(x, parameters, statistics, dy, sums, dx);
 }
 
 }  // namespace
@@ -154,25 +218,40 @@ Tensor BatchNorm(const Tensor& x, const Tensor& weight, const Tensor& bias,
   RequireParameter("BatchNorm", "weight", weight, x, {x.dim(1)});
   RequireParameter("BatchNorm", "bias", bias, x, {x.dim(1)});
   RequireRunning(x, running_mean, running_var, options.training);
-  if (options.training) RequireEnough(x);
-  kernels::BatchNormParameters parameters = {.weight = Saved(weight),
-                                             .bias = Saved(bias),
-                                             .running_mean = running_mean,
-                                             .running_var = running_var,
-                                             .training = options.training,
-                                             .momentum = options.momentum,
-                                             .epsilon = options.epsilon,
-                                             .relu = options.relu};
+  const bool keeps_running = options.training && IsRecomputing();  // the first run moved them
+  kernels::BatchNormParameters parameters = {
+      .weight = Saved(weight),
+      .bias = Saved(bias),
+      .running_mean = keeps_running ? Tensor() : running_mean,
+      .running_var = keeps_running ? Tensor() : running_var,
+      .training = options.training,
+      .momentum = options.momentum,
+      .epsilon = options.epsilon,
+      .relu = options.relu};
+  if (options.training && options.exchange != nullptr) {
+    const JoinedMoments joined = Join(x, *options.exchange);
+    parameters.whole_moments = joined.moments();
+    parameters.whole_size = joined.count();
+  }
+  if (options.training) {
+    RequireEnough(x, options.exchange == nullptr ? ValuesPerChannel(x) : parameters.whole_size);
+  }
   Tensor y = Tensor::Empty(x.shape(), x.options());
   const Tensor statistics = EmptyStatistics(x.dim(1));
   kernels::BatchNorm(x, parameters, y, statistics);
   if (!NeedsTape({x, weight, bias})) return y;
-  return RecordNorm("BatchNorm", std::move(y), x, weight, bias,
-                    [x = Saved(x), parameters = std::move(parameters), statistics](
-                        const Tensor& dy, const GradientPlace& dx, const GradientPlace& dweight,
-                        const GradientPlace& dbias) {
-                      kernels::BatchNormBackward(x, parameters, statistics, dy, dx, dweight, dbias);
-                    });
+  return RecordNorm(
+      "BatchNorm", std::move(y), x, weight, bias,
+      [x = Saved(x), parameters = std::move(parameters), statistics,
+       exchange = options.training ? options.exchange : nullptr](
+          const Tensor& dy, const GradientPlace& dx, const GradientPlace& dweight,
+          const GradientPlace& dbias) {
+        if (exchange == nullptr) {
+          kernels::BatchNormBackward(x, parameters, statistics, dy, dx, dweight, dbias);
+        } else {
+          SharedBatchNormBackward(x, parameters, statistics, *exchange, dy, dx, dweight, dbias);
+        }
+      });
 }
 
 }  // namespace ops

@@ -5,7 +5,10 @@
 
 #include <cmath>
 #include <functional>
+#include <memory>
+#include <span>
 #include <stdexcept>
+#include <utility>
 #include <vector>
 
 #include "ops/autograd/functions.h"
@@ -86,6 +89,50 @@ TEST(BatchNormTest, GradientsMatchDifferences) {
       }
     }
   }
+}
+
+// The other holders have a fixed part of the batch, and losses that don't depend on it.
+class FixedPart : public StatisticsExchange {
+ public:
+  explicit FixedPart(std::vector<double> part) : part_(std::move(part)) {}
+  std::vector<double> Gather(std::span<const double> mine) override {
+    std::vector<double> all = part_;
+    all.insert(all.end(), mine.begin(), mine.end());
+    return all;
+  }
+  void Sum(std::span<double>) override { ++num_sums; }
+
+  int num_sums = 0;
+
+ private:
+  std::vector<double> part_;
+};
+
+TEST(BatchNormTest, GradientsOfAPartMatchDifferences) {
+  const auto others = std::make_shared<FixedPart>(std::vector<double>{5, 1, -2, 0.5, 2});
+  for (const Shape& shape : {Shape{3, 2, 2, 3}, Shape{1, 2}, Shape{7, 2}}) {
+    for (const bool relu : {true, false}) {
+      ExpectGradientsMatch(shape, {2}, [=](const Tensor& x, const Tensor& w, const Tensor& b) {
+        return BatchNorm(x, w, b, {}, {}, {.epsilon = 1e-2, .relu = relu, .exchange = others});
+      });
+    }
+  }
+}
+
+TEST(BatchNormTest, StatisticsAreThoseOfAllParts) {
+  // Of 1, 3, 5 and -1: the mean is 2, the variance 5.
+  const auto others = std::make_shared<FixedPart>(std::vector<double>{3, 3, 8.0 / 3});
+  const Tensor x = SetRequiresGrad(Tensor::Full({1, 1}, -1));
+  const Tensor mean = Tensor::Zeros({1}), var = Tensor::Zeros({1});
+  const Tensor weight = SetRequiresGrad(Tensor::Full({1}, 1));
+  const BatchNormOptions options = {.momentum = 1, .epsilon = 0, .exchange = others};
+  EXPECT_FLOAT_EQ(BatchNorm(x, {}, {}, mean, var, options).Item(), -3 / std::sqrt(5.0));
+  EXPECT_FLOAT_EQ(mean.Item(), 2);
+  EXPECT_FLOAT_EQ(var.Item(), 20.0 / 3);
+  // Nothing is sent for the gradient of a weight alone.
+  Backward(BatchNorm(x.Detach(), weight, {}, {}, {}, options));
+  EXPECT_FLOAT_EQ(Grad(weight).Item(), -3 / std::sqrt(5.0));
+  EXPECT_EQ(others->num_sums, 0);
 }
 
 constexpr double kRoot = 1.22474487139158905;  // of 3 / 2

@@ -245,6 +245,20 @@ void GroupNormBackward(const Tensor& x, int64_t groups, const Tensor& weight,
   }
 }
 
+void ChannelMoments(const Tensor& x, const Tensor& moments) {
+  if (x.num_elements() == 0) return moments.FillZero();
+  const auto kernel = Kernels(x.dtype()).moments;
+  const Channels shape(x);
+  double* const means = moments.data<double>();
+  ParallelFor(shape.channels, PerChunk(shape.batch * shape.inner), [&](int64_t begin, int64_t end) {
+    for (int64_t c = begin; c < end; ++c) {
+      const Moments of_channel = kernel(x.raw_data() + shape.ChannelOffset(c), shape.OfChannel());
+      means[c] = of_channel.mean;
+      means[shape.channels + c] = of_channel.variance;
+    }
+  });
+}
+
 void BatchNorm(const Tensor& x, const BatchNormParameters& parameters, const Tensor& y,
                const Tensor& statistics) {
   const NormalizationKernels& kernels = Kernels(x.dtype());
@@ -252,7 +266,10 @@ void BatchNorm(const Tensor& x, const BatchNormParameters& parameters, const Ten
   const Values weights(parameters.weight, 1), biases(parameters.bias, 0);
   const Values running_means(parameters.running_mean, 0), running_vars(parameters.running_var, 1);
   const Runs runs = shape.OfChannel();
-  const auto size = static_cast<double>(shape.batch * shape.inner);
+  const bool is_part = parameters.whole_moments.defined();
+  const double* const whole = is_part ? parameters.whole_moments.data<double>() : nullptr;
+  const auto size =
+      static_cast<double>(is_part ? parameters.whole_size : shape.batch * shape.inner);
   double* const means = statistics.data<double>();
   double* const inverse_deviations = means + shape.channels;
   ParallelFor(shape.channels, PerChunk(shape.batch * shape.inner), [&](int64_t begin, int64_t end) {
@@ -260,7 +277,8 @@ void BatchNorm(const Tensor& x, const BatchNormParameters& parameters, const Ten
       const void* const channel = x.raw_data() + shape.ChannelOffset(c);
       Moments moments = {running_means[c], running_vars[c]};
       if (parameters.training) {
-        moments = kernels.moments(channel, runs);
+        moments =
+            is_part ? Moments{whole[c], whole[shape.channels + c]} : kernels.moments(channel, runs);
         MoveRunning(parameters.running_mean, c, parameters.momentum, moments.mean);
         MoveRunning(parameters.running_var, c, parameters.momentum,
                     moments.variance * size / (size - 1));
@@ -274,36 +292,106 @@ void BatchNorm(const Tensor& x, const BatchNormParameters& parameters, const Ten
   });
 }
 
-// With the batch's statistics, and z = (x - mean) / deviation,
-// dx = (dy - E[dy] - z E[dy z]) weight / deviation; with others, dy weight / deviation.
+namespace {
+
+// The way back of one channel after the other. With the batch's statistics, and
+// z = (x - mean) / deviation, dx = (dy - E[dy] - z E[dy z]) weight / deviation; with others,
+// dy weight / deviation.
+class BatchNormWayBack {
+ public:
+  BatchNormWayBack(const Tensor& x, const BatchNormParameters& parameters, const Tensor& statistics,
+                   const Tensor& dy)
+      : kernels_(Kernels(x.dtype())),
+        shape_(x),
+        x_(x),
+        dy_(dy),
+        parameters_(parameters),
+        means_(statistics.data<double>()),
+        inverse_deviations_(means_ + shape_.channels),
+        size_(static_cast<double>(parameters.whole_moments.defined()
+                                      ? parameters.whole_size
+                                      : shape_.batch * shape_.inner)) {}
+
+  // Calls f(channel) for each, on threads.
+  template <class F>
+  void ForEachChannel(F f) const {
+    ParallelFor(shape_.channels, PerChunk(shape_.batch * shape_.inner),
+                [&](int64_t begin, int64_t end) {
+                  for (int64_t c = begin; c < end; ++c) f(c);
+                });
+  }
+
+  // The channel's sums, and from them the gradients of its weight and bias.
+  ChannelSums Sums(int64_t c, const GradientPlace& dweight, const GradientPlace& dbias) const {
+    const int64_t offset = shape_.ChannelOffset(c);
+    const ChannelSums sums = kernels_.sums(x_.raw_data() + offset, dy_.raw_data() + offset,
+                                           shape_.OfChannel(), AffineOf(c));
+    Put(dweight, c, sums.dy_x * inverse_deviations_[c]);
+    Put(dbias, c, sums.dy);
+    return sums;
+  }
+
+  void WriteInput(int64_t c, const ChannelSums& sums, const GradientPlace& dx) const {
+    const int64_t offset = shape_.ChannelOffset(c);
+    const ChannelAffine affine = AffineOf(c);
+    const double inverse = inverse_deviations_[c];
+    ChannelGradient gradient = {.dy_factor = affine.scale, .x_factor = 0, .constant = 0};
+    if (parameters_.training) {
+      const double per_element = affine.scale / size_;
+      gradient.x_factor = -sums.dy_x * inverse * inverse * per_element;
+      gradient.constant = -sums.dy * per_element;
+    }
+    kernels_.backward(x_.raw_data() + offset, dy_.raw_data() + offset, shape_.OfChannel(), affine,
+                      gradient, dx.tensor.raw_data() + offset, dx.accumulate);
+  }
+
+ private:
+  ChannelAffine AffineOf(int64_t c) const {
+    return {means_[c], Values(parameters_.weight, 1)[c] * inverse_deviations_[c],
+            Values(parameters_.bias, 0)[c], parameters_.relu};
+  }
+
+  const NormalizationKernels& kernels_;
+  const Channels shape_;
+  const Tensor& x_;
+  const Tensor& dy_;
+  const BatchNormParameters& parameters_;
+  const double* const means_;
+  const double* const inverse_deviations_;
+  const double size_;
+};
+
+}  // namespace
+
 void BatchNormBackward(const Tensor& x, const BatchNormParameters& parameters,
                        const Tensor& statistics, const Tensor& dy, const GradientPlace& dx,
                        const GradientPlace& dweight, const GradientPlace& dbias) {
-  const NormalizationKernels& kernels = Kernels(x.dtype());
-  const Channels shape(x);
-  const Values weights(parameters.weight, 1), biases(parameters.bias, 0);
-  const Runs runs = shape.OfChannel();
-  const double* const means = statistics.data<double>();
-  const double* const inverse_deviations = means + shape.channels;
-  ParallelFor(shape.channels, PerChunk(shape.batch * shape.inner), [&](int64_t begin, int64_t end) {
-    for (int64_t c = begin; c < end; ++c) {
-      const void* const px = x.raw_data() + shape.ChannelOffset(c);
-      const void* const pdy = dy.raw_data() + shape.ChannelOffset(c);
-      const double inverse = inverse_deviations[c], factor = weights[c] * inverse;
-      const ChannelAffine affine = {means[c], factor, biases[c], parameters.relu};
-      const ChannelSums sums = kernels.sums(px, pdy, runs, affine);
-      Put(dweight, c, sums.dy_x * inverse);
-      Put(dbias, c, sums.dy);
-      if (!dx.tensor.defined()) continue;
-      ChannelGradient gradient = {.dy_factor = factor, .x_factor = 0, .constant = 0};
-      if (parameters.training) {
-        const double per_element = factor / static_cast<double>(runs.count * runs.length);
-        gradient.x_factor = -sums.dy_x * inverse * inverse * per_element;
-        gradient.constant = -sums.dy * per_element;
-      }
-      kernels.backward(px, pdy, runs, affine, gradient,
-                       dx.tensor.raw_data() + shape.ChannelOffset(c), dx.accumulate);
-    }
+  const BatchNormWayBack back(x, parameters, statistics, dy);
+  back.ForEachChannel([&](int64_t c) {
+    const ChannelSums sums = back.Sums(c, dweight, dbias);
+    if (dx.tensor.defined()) back.WriteInput(c, sums, dx);
+  });
+}
+
+void BatchNormBackwardSums(const Tensor& x, const BatchNormParameters& parameters,
+                           const Tensor& statistics, const Tensor& dy, const GradientPlace& dweight,
+                           const GradientPlace& dbias, const Tensor& sums) {
+  const BatchNormWayBack back(x, parameters, statistics, dy);
+  double* const values = sums.data<double>();
+  back.ForEachChannel([&](int64_t c) {
+    const ChannelSums of_channel = back.Sums(c, dweight, dbias);
+    values[c] = of_channel.dy;
+    values[x.dim(1) + c] = of_channel.dy_x;
+  });
+}
+
+void BatchNormBackwardInput(const Tensor& x, const BatchNormParameters& parameters,
+                            const Tensor& statistics, const Tensor& dy, const Tensor& sums,
+                            const GradientPlace& dx) {
+  const BatchNormWayBack back(x, parameters, statistics, dy);
+  const double* const values = sums.data<double>();
+  back.ForEachChannel([&](int64_t c) {
+    back.WriteInput(c, {values[c], values[x.dim(1) + c]}, dx);
   });
 }
 

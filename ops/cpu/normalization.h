@@ -34,6 +34,9 @@ void GroupNormBackward(const Tensor& x, int64_t groups, const Tensor& weight,
 
 // What batch norm takes beside x: `training` says whose statistics are used, the batch's or the
 // running ones [channels], of any floating dtype. With `relu`, y is cut off at 0.
+//
+// Where x is a part of a larger batch, `whole_moments` are that one's ChannelMoments, and
+// `whole_size` counts its values a channel; undefined: x is all there is.
 struct BatchNormParameters {
   Tensor weight = {}, bias = {};
   Tensor running_mean = {}, running_var = {};
@@ -41,7 +44,13 @@ struct BatchNormParameters {
   double momentum = 0.1;
   double epsilon = 1e-5;
   bool relu = false;
+  Tensor whole_moments = {};
+  int64_t whole_size = 0;
 };
+
+// The means and the biased variances of each channel of x [batch, channels, ...]: float64
+// [2, channels]; 0 where x is empty.
+void ChannelMoments(const Tensor& x, const Tensor& moments);
 
 // x [batch, channels, ...]; each channel has its statistics. In training, moves the running ones,
 // where they are defined: running += momentum (batch's - running), with the unbiased variance.
@@ -50,5 +59,15 @@ void BatchNorm(const Tensor& x, const BatchNormParameters& parameters, const Ten
 void BatchNormBackward(const Tensor& x, const BatchNormParameters& parameters,
                        const Tensor& statistics, const Tensor& dy, const GradientPlace& dx,
                        const GradientPlace& dweight, const GradientPlace& dbias);
+
+// The same in two parts, for x that is a part of a larger batch. `sums` float64 [2, channels], of
+// dy and of dy (x - mean), are those of x where the first writes them, and those of the whole batch
+// where the second reads them.
+void BatchNormBackwardSums(const Tensor& x, const BatchNormParameters& parameters,
+                           const Tensor& statistics, const Tensor& dy, const GradientPlace& dweight,
+                           const GradientPlace& dbias, const Tensor& sums);
+void BatchNormBackwardInput(const Tensor& x, const BatchNormParameters& parameters,
+                            const Tensor& statistics, const Tensor& dy, const Tensor& sums,
+                            const GradientPlace& dx);
 
 }  // namespace ops::cpu

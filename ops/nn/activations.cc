@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "ops/autograd/rearrange.h"
+#include "ops/autograd/recomputation.h"
 #include "ops/autograd/softmax.h"
 
 namespace ops::nn {
@@ -49,14 +50,13 @@ Dropout::Dropout(double probability, Generator* generator)
 
 Tensor Dropout::Forward(const Tensor& x) {
   if (!training() || probability_ == 0) return x;
-  DropoutKey key = {.seed = seed_};
-  if (const ScopedBatchPosition* position = ScopedBatchPosition::Current()) {
-    key.step = position->step();
-    key.first_position = position->first_example() * ElementsPerExample(x);
-  } else {
-    key.step = calls_++;
-  }
-  return ops::Dropout(x, probability_, key);
+  const ScopedBatchPosition* position = ScopedBatchPosition::Current();
+  const uint64_t step = DrawOnce([&] { return position ? position->step() : calls_++; });
+  const auto first_example =
+      static_cast<int64_t>(DrawOnce([&] { return position ? position->first_example() : 0; }));
+  return ops::Dropout(
+      x, probability_,
+      {.seed = seed_, .step = step, .first_position = first_example * ElementsPerExample(x)});
 }
 
 }  // namespace ops::nn

@@ -74,7 +74,8 @@ class Flatten : public Module {
 // Where this rank's part of a batch stands, for dropout: which step, and which example of the whole
 // batch is its first. While one lives, dropout layers on this thread draw the mask of that step and
 // of those examples: the same for any number of ranks, and again in a recomputation or after a
-// restart. Without one, a layer counts its own calls and starts at example 0.
+// restart. Without one, a layer counts its own calls and starts at example 0; in a Checkpoint the
+// second run, in Backward, has the position or count of the first.
 class ScopedBatchPosition {
  public:
   ScopedBatchPosition(uint64_t step, int64_t first_example);

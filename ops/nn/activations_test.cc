@@ -4,9 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <optional>
 #include <stdexcept>
 #include <vector>
 
+#include "ops/autograd/checkpoint.h"
 #include "ops/autograd/functions.h"
 #include "ops/autograd/grad.h"
 #include "ops/nn/layers.h"
@@ -99,6 +101,30 @@ TEST(DropoutTest, GradientsComeThroughWhatWasKept) {
   const Tensor y = dropout.Forward(x);
   Backward(y, Tensor::Full({100}, 1));
   ExpectSame(Grad(x), y);
+}
+
+TEST(DropoutTest, ACheckpointsSecondRunHasTheMaskOfTheFirst) {
+  Dropout dropout(0.5);
+  for (const bool has_position : {false, true}) {
+    const Tensor x = SetRequiresGrad(Tensor::Full({100}, 1));
+    Tensor y;
+    {
+      std::optional<ScopedBatchPosition> position;
+      if (has_position) position.emplace(3, 50);
+      y = Checkpoint([&](const Tensor& x) { return dropout.Forward(x); }, x);
+    }
+    Backward(y, Tensor::Full({100}, 1));
+    ExpectSame(Grad(x), y);
+  }
+}
+
+TEST(DropoutTest, ACheckpointCountsOneCall) {
+  Generator generator(1), same(1);
+  Dropout dropout(0.5, &generator), alone(0.5, &same);
+  const Tensor x = SetRequiresGrad(Tensor::Full({100}, 1)), gradient = Tensor::Full({100}, 1);
+  Backward(Checkpoint([&](const Tensor& x) { return dropout.Forward(x); }, x), gradient);
+  alone.Forward(x);
+  ExpectSame(dropout.Forward(x), alone.Forward(x));
 }
 
 TEST(DropoutTest, EdgesOfProbability) {

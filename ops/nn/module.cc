@@ -101,9 +101,9 @@ void Module::CollectModules(const std::string& prefix, std::vector<NamedModule>&
   for (const auto& [name, child] : children_) child->CollectModules(Join(prefix, name), found);
 }
 
-void Module::ForEachHandle(absl::FunctionRef<void(Tensor&)> f) {
-  for (const auto& [name, parameter] : parameters_) f(*parameter);
-  for (const auto& [name, buffer] : buffers_) f(*buffer);
+void Module::ForEachHandle(absl::FunctionRef<void(Tensor&, bool is_buffer)> f) {
+  for (const auto& [name, parameter] : parameters_) f(*parameter, false);
+  for (const auto& [name, buffer] : buffers_) f(*buffer, true);
   for (const auto& [name, child] : children_) child->ForEachHandle(f);
 }
 
@@ -125,13 +125,15 @@ void Module::To(DType dtype) {
     throw std::invalid_argument(fmt::format(
         "a module's parameters can't be {}: expected a floating point dtype", Name(dtype)));
   }
+  const DType of_buffers = SizeOf(dtype) == 2 ? DType::kFloat32 : dtype;
   std::vector<std::pair<Tensor, Tensor>> replaced;  // by what
-  ForEachHandle([&](Tensor& handle) {
-    if (!IsFloating(handle.dtype()) || handle.dtype() == dtype) return;
+  ForEachHandle([&](Tensor& handle, bool is_buffer) {
+    const DType wanted = is_buffer ? of_buffers : dtype;
+    if (!IsFloating(handle.dtype()) || handle.dtype() == wanted) return;
     auto known = std::ranges::find_if(
         replaced, [&handle](const auto& pair) { return pair.first.IsSameAs(handle); });
     if (known == replaced.end()) {
-      known = replaced.emplace(known, handle, handle.To(dtype));
+      known = replaced.emplace(known, handle, handle.To(wanted));
       if (RequiresGrad(handle)) SetRequiresGrad(known->second);
     }
     handle = known->second;

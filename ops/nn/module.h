@@ -72,7 +72,8 @@ class Module {
   // gradients that they have are dropped. With false they are trained again.
   void Freeze(bool frozen = true);
 
-  // Replaces floating point parameters and buffers, here and below, by ones of another dtype.
+  // Replaces floating point parameters and buffers, here and below, by ones of another dtype; where
+  // that has 16 bits, buffers become float32: running statistics move in steps too small for less.
   // Parameters that were the same tensor (tied weights) still are. Gradients and hooks don't come
   // along: call it before an optimizer or DistributedDataParallel gets the parameters. Throws
   // std::invalid_argument for a dtype that isn't floating point.
@@ -114,8 +115,8 @@ class Module {
                std::vector<NamedTensor>& found) const;
   void CollectHandles(const std::string& prefix, std::vector<NamedHandle>& found) const;
   void CollectModules(const std::string& prefix, std::vector<NamedModule>& found);
-  // Calls f(tensor) for each registered handle, here and below; one tensor may have several.
-  void ForEachHandle(absl::FunctionRef<void(Tensor&)> f);
+  // Calls f for each registered handle, here and below; one tensor may have several.
+  void ForEachHandle(absl::FunctionRef<void(Tensor&, bool is_buffer)> f);
   void RequireFree(const std::string& name) const;
 
   std::vector<Named<Module>> children_;

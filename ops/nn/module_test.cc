@@ -140,6 +140,20 @@ TEST(ModuleTest, ToChangesTheDTypeOfFloatingTensors) {
               ThrowsMessage<std::invalid_argument>(HasSubstr("int32")));
 }
 
+TEST(ModuleTest, BuffersStayFloat32In16Bits) {
+  struct Averages : Module {
+    Averages() { RegisterBuffer("mean", mean); }
+    Tensor mean = Tensor::Full({2}, 1.0001);
+  } averages;
+  averages.To(DType::kFloat16);
+  EXPECT_EQ(averages.mean.Describe(), "float32[2]");
+  EXPECT_THAT(averages.mean.ToVector<float>(), ElementsAre(1.0001F, 1.0001F));
+  averages.To(DType::kFloat64);
+  EXPECT_EQ(averages.mean.Describe(), "float64[2]");
+  averages.To(DType::kBFloat16);
+  EXPECT_EQ(averages.mean.Describe(), "float32[2]");
+}
+
 TEST(ModuleTest, ForwardOfAModuleWithoutOneNamesIt) {
   struct Outer : Module {
     Outer() { Register("inner", inner); }

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "ops/autograd/normalization.h"
+#include "ops/autograd/recomputation.h"
 
 namespace ops::nn {
 namespace {
@@ -109,8 +109,10 @@ Tensor BatchNorm::Forward(const Tensor& x) {
                             {.training = training() || !options_.track_running_stats,
                              .momentum = options_.momentum,
                              .epsilon = options_.epsilon,
-                             .relu = options_.relu});
-  if (training() && options_.track_running_stats) ++*num_batches_tracked.data<int64_t>();
+                             .relu = options_.relu,
+                             .exchange = training() ? exchange_ : nullptr});
+  if (training() && options_.track_running_stats && !IsRecomputing())
+    ++*num_batches_tracked.data<int64_t>();
   return y;
 }
 

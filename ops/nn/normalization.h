@@ -3,7 +3,10 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <utility>
 
+#include "ops/autograd/normalization.h"
 #include "ops/nn/module.h"
 
 namespace ops::nn {
@@ -70,10 +73,17 @@ struct BatchNormOptions {
 };
 
 // What BatchNorm1d and BatchNorm2d share. In training the batch's statistics normalise, and move
-// the running ones; in evaluation these normalise, where the layer has them.
+// the running ones, once where a Checkpoint computes twice; in evaluation these normalise, where
+// the layer has them.
 class BatchNorm : public Module {
  public:
   Tensor Forward(const Tensor& x) override;
+
+  // In training mode, statistics are from now on those of the batch that all of `exchange` hold, of
+  // which inputs are parts: ops/autograd/normalization.h. Null: of inputs alone, as at first.
+  void ShareStatistics(std::shared_ptr<StatisticsExchange> exchange) {
+    exchange_ = std::move(exchange);
+  }
 
   Tensor weight, bias;
   Tensor running_mean, running_var;
@@ -87,6 +97,7 @@ class BatchNorm : public Module {
   virtual void RequireFit(const Tensor& x) const = 0;
 
   const BatchNormOptions options_;
+  std::shared_ptr<StatisticsExchange> exchange_;
 };
 
 // [batch, channels] or [batch, channels, length].

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "ops/autograd/checkpoint.h"
 #include "ops/autograd/functions.h"
 #include "ops/autograd/grad.h"
 #include "ops/nn/layers.h"
@@ -82,6 +83,17 @@ TEST(BatchNormTest, WithoutRunningStatisticsTheBatchsAreTakenInEvaluationToo) {
   const auto trained = norm.Forward(x).ToVector<float>();
   norm.Eval();
   EXPECT_EQ(norm.Forward(x).ToVector<float>(), trained);
+}
+
+TEST(BatchNormTest, ACheckpointCountsABatchOnce) {
+  BatchNorm2d norm(2), plain(2);
+  const Tensor x = Random({3, 2, 2, 2}), gradient = Tensor::Full(x.shape(), 1);
+  Backward(Checkpoint([&](const Tensor& x) { return norm.Forward(x); }, x), gradient);
+  Backward(plain.Forward(x), gradient);
+  EXPECT_EQ(norm.num_batches_tracked.Item(), 1);
+  EXPECT_EQ(norm.running_mean.ToVector<float>(), plain.running_mean.ToVector<float>());
+  EXPECT_EQ(norm.running_var.ToVector<float>(), plain.running_var.ToVector<float>());
+  EXPECT_EQ(Grad(norm.weight).ToVector<float>(), Grad(plain.weight).ToVector<float>());
 }
 
 class Block : public Module {
