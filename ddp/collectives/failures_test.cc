@@ -242,10 +242,11 @@ TEST_P(FailuresTest, AbortAtAnyMomentOfALargeAllReduce) {
       const auto group = rank.Join(GetParam());
       Memory memory;
       const Buffer buffer = memory.Of(4 << 20);
+      ProcessGroup::WorkPtr work;  // it owns what it throws
       // Where this rank is slow, the abort may come before it has left the barrier.
       try {
         group->Barrier()->Wait();
-        const auto work = group->AllReduce(buffer, ReduceOp::kSum);
+        work = group->AllReduce(buffer, ReduceOp::kSum);
         if (rank.rank() == 2) {
           for (int i = 0; i < round * 20; ++i) std::this_thread::yield();
           group->Abort("sudden");
