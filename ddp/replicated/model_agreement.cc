@@ -25,7 +25,8 @@ Lines DescribeModel(const ops::nn::Module& model, const std::string& settings) {
   Lines lines;
   for (const ops::NamedTensor& parameter : model.Parameters()) {
     lines.push_back(DescribeTensor("parameter", parameter) +
-                    (RequiresGrad(parameter.tensor) ? "" : ", frozen"));
+                    (RequiresGrad(parameter.tensor) ? "" : ", frozen") +
+                    (ExpectsSparseGrad(parameter.tensor) ? ", sparse gradient" : ""));
   }
   for (const ops::NamedTensor& buffer : model.Buffers()) {
     lines.push_back(DescribeTensor("buffer", buffer));
