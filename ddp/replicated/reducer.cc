@@ -95,7 +95,7 @@ void Reducer::MakeBuckets(std::vector<size_t> order) {
   std::vector<ops::NamedTensor> tensors;
   for (size_t i : planned) tensors.push_back({parameters_[i].name, parameters_[i].tensor});
   std::vector<BucketPlan> plans = PlanBuckets(tensors, options_.limits);
-  if (plans.empty()) plans.push_back({.dtype = ops::DType::kFloat32});  // for the tail
+  if (plans.empty()) plans.emplace_back();  // for the tail
 
   ++plan_;
   buckets_.clear();
