@@ -12,6 +12,7 @@
 #include "absl/cleanup/cleanup.h"
 #include "ddp/collectives/reduce.h"
 #include "ddp/errors.h"
+#include "ddp/replicated/sparse_reduction.h"
 #include "ops/autograd/grad.h"
 #include "ops/optim/clip.h"
 
@@ -59,6 +60,7 @@ Reducer::Reducer(const std::vector<ops::NamedTensor>& parameters,
     parameter.name = name;
     parameter.tensor = tensor;
     parameter.trained = RequiresGrad(tensor);
+    parameter.sparse = ExpectsSparseGrad(tensor);
   }
   for (const auto& [name, handle] : handles) {
     const auto parameter = std::ranges::find_if(
@@ -82,7 +84,7 @@ Reducer::~Reducer() {
 std::vector<size_t> Reducer::UsualOrder() const {
   std::vector<size_t> order;
   for (size_t i = parameters_.size(); i-- > 0;) {
-    if (parameters_[i].trained) order.push_back(i);
+    if (parameters_[i].trained && !parameters_[i].sparse) order.push_back(i);
   }
   return order;
 }
@@ -92,7 +94,8 @@ void Reducer::MakeBuckets(std::vector<size_t> order) {
   const std::vector<size_t> planned(order_.rbegin(), order_.rend());
   std::vector<ops::NamedTensor> tensors;
   for (size_t i : planned) tensors.push_back({parameters_[i].name, parameters_[i].tensor});
-  const std::vector<BucketPlan> plans = PlanBuckets(tensors, options_.limits);
+  std::vector<BucketPlan> plans = PlanBuckets(tensors, options_.limits);
+  if (plans.empty()) plans.emplace_back();  // for the tail
 
   ++plan_;
   buckets_.clear();
@@ -104,6 +107,11 @@ void Reducer::MakeBuckets(std::vector<size_t> order) {
         static_cast<int>(std::ranges::count_if(buckets_.back().parameters, [&](size_t i) {
           return parameters_[i].expected.value_or(1) > 0;
         })));
+  }
+  for (Parameter& parameter : parameters_) {
+    if (!parameter.trained || !parameter.sparse) continue;
+    parameter.bucket = buckets_.size() - 1;
+    if (parameter.expected.value_or(1) > 0) ++num_expected.back();
   }
   queue_.emplace(std::move(num_expected), [this](int bucket) { return SendBucket(bucket); });
 }
@@ -153,7 +161,7 @@ void Reducer::OnGradient(size_t index) {
                     options_.static_graph ? ", more often than in the first: the graph isn't static"
                                           : "; static_graph allows that"));
   }
-  if (!order_is_known_) arrivals_.push_back(index);
+  if (!order_is_known_ && !parameter.sparse) arrivals_.push_back(index);
   KeepInPlace(parameter);
   if (!DefersAll() && parameter.completed == parameter.expected.value_or(1)) {
     NoteReady(parameter.bucket);
@@ -209,20 +217,21 @@ void Reducer::Follow(const Attendance::Roll& roll) {
 
 // SetGrad may have put another tensor in the bucket's stead.
 void Reducer::KeepInPlace(const Parameter& parameter) {
+  if (parameter.sparse) return;
   if (Grad(parameter.tensor).raw_data() != parameter.place.raw_data()) {
     PlaceGrad(parameter.tensor, parameter.place);
   }
 }
 
 bool Reducer::HasGradient(const Parameter& parameter) const {
-  return !follows_ && Grad(parameter.tensor).defined();
+  return !follows_ && (Grad(parameter.tensor).defined() || SparseGrad(parameter.tensor).defined());
 }
 
 // What this Backward didn't reach: a gradient from an earlier one, which counts, or zeros.
 void Reducer::FillIn(const Parameter& parameter) {
   if (HasGradient(parameter)) {
     KeepInPlace(parameter);
-  } else {
+  } else if (!parameter.sparse) {
     parameter.place.FillZero();
   }
 }
@@ -255,8 +264,23 @@ void Reducer::CheckFinite(const Bucket& bucket) {
   }
 }
 
+void Reducer::CheckSparse(const Parameter& parameter) {
+  if (Grad(parameter.tensor).defined()) {
+    findings_.errors.push_back(fmt::format(
+        "the gradient of '{}' is dense, where a sparse one was expected: does something beside the "
+        "embedding use it?",
+        parameter.name));
+  }
+  if (!options_.check_finite) return;
+  const ops::SparseGradient gradient = SparseGrad(parameter.tensor);
+  if (gradient.defined() && !ops::optim::AllFinite(gradient.rows)) {
+    findings_.not_finite.push_back(parameter.name);
+  }
+}
+
 void Reducer::FindChanges() {
   for (const Parameter& parameter : parameters_) {
+    if (parameter.sparse) CheckSparse(parameter);
     const bool requires_grad = RequiresGrad(parameter.tensor);
     if (requires_grad != parameter.trained) {
       (requires_grad ? findings_.thawed : findings_.frozen).push_back(parameter.name);
@@ -303,6 +327,19 @@ void Reducer::FillTail() {
   tail_.CopyFrom(Tensor::FromVector(tail, {NumInTail()}));
 }
 
+void Reducer::ReduceSparse() {
+  std::vector<ops::NamedTensor> trained;
+  std::vector<Tensor> tensors;
+  for (const Parameter& parameter : parameters_) {
+    if (!parameter.trained || !parameter.sparse) continue;
+    trained.push_back({parameter.name, parameter.tensor});
+    tensors.push_back(parameter.tensor);
+  }
+  if (trained.empty()) return;
+  ReduceSparseGradients(group_, tensors, scale_.value_or(1.0 / group_.size()), !follows_);
+  if (options_.on_reduced) options_.on_reduced(trained);
+}
+
 void Reducer::Finish() {
   if (queue_->num_sent() < queue_->size()) {
     for (const Parameter& parameter : parameters_) {
@@ -322,6 +359,7 @@ void Reducer::Finish() {
     if (options_.on_reduced) options_.on_reduced(buckets_[index].trained);
   });
   if (tail_work_) std::exchange(tail_work_, nullptr)->Wait();
+  ReduceSparse();
   const Clock::time_point finished = Clock::now();
   exposed_seconds_ += std::chrono::duration<double>(finished - walked).count();
   if (options_.observer != nullptr) Report(walked, finished);
@@ -358,7 +396,7 @@ void Reducer::ApplyTail(const std::vector<double>& tail) {
   if (!MayLackGradients() && !follows_) return;
   for (size_t i = 0; i < parameters_.size(); ++i) {
     const Parameter& parameter = parameters_[i];
-    if (!parameter.trained) continue;
+    if (!parameter.trained || parameter.sparse) continue;
     if (MayLackGradients() && tail[1 + i] == 0) {
       ClearGrad(parameter.tensor);
     } else if (!HasGradient(parameter)) {
@@ -412,6 +450,10 @@ void Reducer::Adopt(const Verdict& verdict, std::span<const Findings> ranks) {
     });
     if (!is_used) continue;
     const Tensor& tensor = parameter.tensor;
+    if (parameter.sparse) {
+      ReduceSparseGradients(group_, {&tensor, 1}, scale_.value_or(1.0 / group_.size()), !follows_);
+      continue;
+    }
     const Tensor gradient =
         HasGradient(parameter) ? Grad(tensor) : Tensor::Zeros(tensor.shape(), tensor.options());
     group_.AllReduce(BufferOf(gradient), AverageOfRanks())->Wait();
@@ -477,6 +519,9 @@ std::string Reducer::DescribeBuckets() const {
     const Tensor& gradients = bucket.gradients.gradients;
     text += fmt::format("bucket {}: {} bytes of {}: {}\n", bucket.gradients.index,
                         gradients.num_bytes(), Name(gradients.dtype()), fmt::join(names, ", "));
+  }
+  for (const Parameter& parameter : parameters_) {
+    if (parameter.trained && parameter.sparse) text += fmt::format("sparse: {}\n", parameter.name);
   }
   return text;
 }

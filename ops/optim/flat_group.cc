@@ -18,6 +18,10 @@ constexpr std::string_view kStep = "step";
                                           expected));
 }
 
+bool HasGrad(const Tensor& parameter) {
+  return Grad(parameter).defined() || SparseGrad(parameter).defined();
+}
+
 }  // namespace
 
 FlatGroup::FlatGroup(std::vector<NamedTensor> parameters,
@@ -30,24 +34,50 @@ FlatGroup::FlatGroup(std::vector<NamedTensor> parameters,
   range_.Reserve(static_cast<int64_t>(parameters_.size()));
 }
 
-void FlatGroup::BeginStep() {
+void FlatGroup::RefuseSparse(std::string_view why) const {
+  for (const auto& [name, parameter] : parameters_) {
+    if (!SparseGrad(parameter).defined()) continue;
+    throw std::invalid_argument(fmt::format(
+        "the gradient of parameter '{}' is sparse, which doesn't go with {}", name, why));
+  }
+}
+
+void FlatGroup::BeginStep(SparseSteps sparse) {
   range_.Clear();
   bool is_laid_out = true;
   for (size_t i = 0; i < parameters_.size(); ++i) {
-    is_laid_out &= has_states(i) || !Grad(parameters_[i].tensor).defined();
+    is_laid_out &= has_states(i) || !HasGrad(parameters_[i].tensor);
   }
   if (!is_laid_out) {
     std::vector<bool> has_room;
     for (size_t i = 0; i < parameters_.size(); ++i) {
-      has_room.push_back(has_states(i) || Grad(parameters_[i].tensor).defined());
+      has_room.push_back(has_states(i) || HasGrad(parameters_[i].tensor));
     }
     LayOut(has_room);
   }
   int64_t* const steps = steps_.data<int64_t>();
   for (size_t i = 0; i < parameters_.size(); ++i) {
     const Tensor& parameter = parameters_[i].tensor;
-    const Tensor gradient = Grad(parameter);
-    if (gradient.defined()) range_.Add(parameter, gradient, state_begins_[i], ++steps[i]);
+    if (!HasGrad(parameter)) continue;
+    ++steps[i];
+    if (const Tensor gradient = Grad(parameter); gradient.defined()) {
+      range_.Add(parameter, gradient, state_begins_[i], steps[i]);
+    } else {
+      AddSparse(i, sparse);
+    }
+  }
+}
+
+void FlatGroup::AddSparse(size_t parameter, SparseSteps sparse) {
+  const Tensor& tensor = parameters_[parameter].tensor;
+  const int64_t state_begin = state_begins_[parameter];
+  const int64_t step = steps_.data<int64_t>()[parameter];
+  const SparseGradient gradient = CoalesceGrad(tensor);
+  if (sparse == SparseSteps::kRows) {
+    range_.AddRows(tensor, gradient.ids, gradient.rows, state_begin, step);
+  } else {
+    densified_.push_back(Densify(gradient, tensor.dim(0)));
+    range_.Add(tensor, densified_.back(), state_begin, step);
   }
 }
 

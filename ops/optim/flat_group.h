@@ -21,6 +21,13 @@
 
 namespace ops::optim {
 
+// What an optimizer makes of a sparse gradient (ops/autograd/grad.h).
+enum class SparseSteps {
+  kRows,   // a step of the rows that it has, which leaves all others and their states alone
+  kDense,  // the step of the dense gradient
+  kRefused,
+};
+
 class FlatGroup {
  public:
   static constexpr int kMaxStates = 2;
@@ -28,8 +35,12 @@ class FlatGroup {
   // `state_names` are literals, at most kMaxStates: PyTorch's names ("exp_avg").
   FlatGroup(std::vector<NamedTensor> parameters, std::span<const std::string_view> state_names);
 
-  // Counts a step of each parameter that has a gradient; range() is then these.
-  void BeginStep();
+  // Throws std::invalid_argument that names the first parameter with a sparse gradient; `why` says
+  // what it doesn't go with.
+  void RefuseSparse(std::string_view why) const;
+  // Counts a step of each parameter that has a gradient; range() is then these, until EndStep.
+  void BeginStep(SparseSteps sparse);
+  void EndStep() { densified_.clear(); }
   const kernels::FlatRange& range() const { return range_; }
   // The buffer of the i-th state; undefined where no parameter had a gradient yet.
   const Tensor& state(int i) const { return states_[i]; }
@@ -56,6 +67,7 @@ class FlatGroup {
 
   bool has_states(size_t parameter) const { return state_begins_[parameter] != kNoState; }
   Tensor StateOf(size_t parameter, int state) const;
+  void AddSparse(size_t parameter, SparseSteps sparse);
   std::string StateName(size_t parameter, std::string_view state) const;
   // Gives room for states to the parameters that `has_room` names; what both they and their
   // states have now moves along.
@@ -67,6 +79,7 @@ class FlatGroup {
   std::array<Tensor, kMaxStates> states_;
   Tensor steps_;  // int64, by parameter
   kernels::FlatRange range_;
+  std::vector<Tensor> densified_;  // of the step that is going on
 };
 
 }  // namespace ops::optim

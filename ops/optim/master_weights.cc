@@ -58,7 +58,10 @@ MasterWeights::MasterWeights(std::vector<NamedTensor> parameters)
 void MasterWeights::WidenGradients() {
   for (const Pair& pair : pairs_) {
     const Tensor gradient = Grad(pair.parameter);
-    if (gradient.defined()) {
+    const SparseGradient sparse = SparseGrad(pair.parameter);
+    if (sparse.defined()) {
+      SetSparseGrad(pair.master, {sparse.ids, sparse.rows.To(pair.master.dtype())});
+    } else if (gradient.defined()) {
       kernels::Cast(gradient, pair.gradient);
       SetGrad(pair.master, pair.gradient);
     } else {

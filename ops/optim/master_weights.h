@@ -40,7 +40,7 @@ class MasterWeights {
   // for checkpoints. Neighbours lie one after the other in memory.
   const std::vector<NamedTensor>& parameters() const { return masters_; }
 
-  // Gives each master its parameter's gradient, or none where that has none.
+  // Gives each master its parameter's gradient, sparse where that is, or none where that has none.
   void WidenGradients();
   // Rounds each master, once, into its parameter.
   void RoundIntoModel();

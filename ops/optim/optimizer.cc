@@ -71,10 +71,18 @@ std::vector<ParameterGroup> Optimizer::OneGroup(std::vector<NamedTensor> paramet
 }
 
 void Optimizer::Step() {
+  const SparseSteps sparse = sparse_steps();
+  for (const Group& group : groups_) {
+    for (const FlatGroup& flat : group.flat) {
+      if (sparse == SparseSteps::kRefused) flat.RefuseSparse("this optimizer");
+      if (group.weight_decay != 0) flat.RefuseSparse("weight decay");
+    }
+  }
   for (Group& group : groups_) {
     for (FlatGroup& flat : group.flat) {
-      flat.BeginStep();
+      flat.BeginStep(sparse);
       Update(flat, RateOf(group).now, group.weight_decay);
+      flat.EndStep();
     }
   }
 }
