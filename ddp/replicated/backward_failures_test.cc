@@ -4,6 +4,7 @@
 
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "ddp/collectives/testing.h"
@@ -122,30 +123,51 @@ TEST_P(BackwardFailuresTest, AParameterThatOneRankFreezes) {
   for (int rank : {1, 2}) EXPECT_EQ(messages[rank], messages[0]);
 }
 
-// Rank 1's backward ends between the first gradient and the last. The others are told at once
-// rather than at the end of their patience, which is ten minutes.
-TEST_P(BackwardFailuresTest, ARankThatThrows) {
-  std::vector<std::string> messages(3);
-  RunRanks(3, [&](TestRank& rank) {
+// What a hook of rank 1 completes again, after its bucket may have left.
+TEST_P(BackwardFailuresTest, AGradientThatOneRankCompletesTwice) {
+  std::vector<std::string> messages(2);
+  RunRanks(2, [&](TestRank& rank) {
     const auto group = rank.Join();
     Two model;
     DistributedDataParallel replicated(model, *group, Options());
-    group->Barrier()->Wait();
-    int64_t hook = -1;
+    Tensor more = Sum(model.b * 1.0);
     if (rank.rank() == 1) {
-      hook =
-          AddGradHook(model.b, [](const Tensor&) { throw std::runtime_error("out of patience"); });
+      AddGradHook(model.b, [&more](const Tensor&) {
+        if (more.defined()) Backward(std::exchange(more, Tensor()));
+      });
     }
-    rank.Note("in Backward");
-    messages[rank.rank()] = MessageOfBackward<std::runtime_error>(LossOfBoth(model));
-    if (rank.rank() == 1) RemoveGradHook(model.b, hook);
-    rank.Note("in the next Backward");
-    EXPECT_THAT(MessageOfBackward<CollectiveError>(LossOfBoth(model)),
-                HasSubstr("an exception ended Backward"));
+    messages[rank.rank()] = MessageOfBackward<std::logic_error>(LossOfBoth(model));
   });
-  EXPECT_EQ(messages[1], "out of patience");
-  for (int rank : {0, 2}) {
-    EXPECT_THAT(messages[rank], HasSubstr("lost rank 1: an exception ended Backward"));
+  EXPECT_THAT(messages[0], HasSubstr("rank 1: the gradient of 'b' was completed 2 times"));
+  EXPECT_EQ(messages[1], messages[0]);
+}
+
+// Rank 1's backward ends between the first gradient and the last, or with the last. The others are
+// told at once rather than at the end of their patience, which is ten minutes.
+TEST_P(BackwardFailuresTest, ARankThatThrows) {
+  for (Tensor Two::*where : {&Two::b, &Two::a}) {
+    std::vector<std::string> messages(3);
+    RunRanks(3, [&](TestRank& rank) {
+      const auto group = rank.Join();
+      Two model;
+      DistributedDataParallel replicated(model, *group, Options());
+      group->Barrier()->Wait();
+      int64_t hook = -1;
+      if (rank.rank() == 1) {
+        hook = AddGradHook(model.*where,
+                           [](const Tensor&) { throw std::runtime_error("out of patience"); });
+      }
+      rank.Note("in Backward");
+      messages[rank.rank()] = MessageOfBackward<std::runtime_error>(LossOfBoth(model));
+      if (rank.rank() == 1) RemoveGradHook(model.*where, hook);
+      rank.Note("in the next Backward");
+      EXPECT_THAT(MessageOfBackward<CollectiveError>(LossOfBoth(model)),
+                  HasSubstr("an exception ended Backward"));
+    });
+    EXPECT_EQ(messages[1], "out of patience");
+    for (int rank : {0, 2}) {
+      EXPECT_THAT(messages[rank], HasSubstr("lost rank 1: an exception ended Backward"));
+    }
   }
 }
 

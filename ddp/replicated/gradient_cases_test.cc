@@ -163,6 +163,26 @@ TEST_P(GradientCasesTest, FreezingAndThawingInEveryOrder) {
   });
 }
 
+// No Backward that averages ever sees it trained.
+TEST_P(GradientCasesTest, WhatIsThawedForAccumulationOnlyIsAveraged) {
+  Run({}, [&](int rank, Three& model, DistributedDataParallel& replicated) {
+    const double g = rank + 1;
+    SetRequiresGrad(model.b, false);
+    Backward(Use(model.a, g) + Use(model.c, g));
+    model.ZeroGrad();
+    SetRequiresGrad(model.b, true);
+    {
+      const DistributedDataParallel::NoSync no_sync(replicated);
+      Backward(Use(model.a, g) + Use(model.b, g) + Use(model.c, g));
+    }
+    SetRequiresGrad(model.b, false);
+    for (int step = 1; step < 3; ++step) {
+      Backward(Use(model.a, g) + Use(model.c, g));
+      EXPECT_EQ(Show(model), fmt::format("{0} {1} {0}", (step + 1) * Average(), Average()));
+    }
+  });
+}
+
 TEST_P(GradientCasesTest, WhatWasFrozenWhenTheModelWasWrapped) {
   RunRanks(size(), [&](TestRank& rank) {
     const auto group = rank.Join(GetParam());

@@ -108,11 +108,8 @@ void Reducer::MakeBuckets(std::vector<size_t> order) {
           return parameters_[i].expected.value_or(1) > 0;
         })));
   }
-  for (Parameter& parameter : parameters_) {
-    if (!parameter.trained || !parameter.sparse) continue;
-    parameter.bucket = buckets_.size() - 1;
-    if (parameter.expected.value_or(1) > 0) ++num_expected.back();
-  }
+  // The last bucket waits for the end of the walk: whatever goes wrong on the way, no rank is done.
+  ++num_expected.back();
   queue_.emplace(std::move(num_expected), [this](int bucket) { return SendBucket(bucket); });
 }
 
@@ -149,19 +146,16 @@ int64_t Reducer::NumInTail() const {
 }
 
 void Reducer::OnGradient(size_t index) {
-  if (!synchronizes_) return;
+  if (!synchronizes_) {
+    parameters_[index].is_local = !parameters_[index].trained;
+    return;
+  }
   if (!in_pass_) Begin();
   Parameter& parameter = parameters_[index];
   ++parameter.completed;
   if (!parameter.trained) return;  // it has been thawed; FindChanges tells
-  if (parameter.completed > parameter.expected.value_or(1) && !DefersAll()) {
-    throw std::logic_error(
-        fmt::format("the gradient of parameter '{}' was completed {} times in one Backward{}",
-                    parameter.name, parameter.completed,
-                    options_.static_graph ? ", more often than in the first: the graph isn't static"
-                                          : "; static_graph allows that"));
-  }
-  if (!order_is_known_ && !parameter.sparse) arrivals_.push_back(index);
+  if (parameter.sparse) return;    // it travels behind the buckets
+  if (!order_is_known_) arrivals_.push_back(index);
   KeepInPlace(parameter);
   if (!DefersAll() && parameter.completed == parameter.expected.value_or(1)) {
     NoteReady(parameter.bucket);
@@ -282,12 +276,21 @@ void Reducer::FindChanges() {
   for (const Parameter& parameter : parameters_) {
     if (parameter.sparse) CheckSparse(parameter);
     const bool requires_grad = RequiresGrad(parameter.tensor);
-    if (requires_grad != parameter.trained) {
-      (requires_grad ? findings_.thawed : findings_.frozen).push_back(parameter.name);
+    const bool thawed_and_frozen = !requires_grad && parameter.is_local && HasGradient(parameter);
+    if (!parameter.trained && (requires_grad || thawed_and_frozen)) {
+      findings_.thawed.push_back(parameter.name);
+    }
+    if (!requires_grad && (parameter.trained || thawed_and_frozen)) {
+      findings_.frozen.push_back(parameter.name);
     }
     const bool may_lack = MayLackGradients() && parameter.trained;
     if (requires_grad && !may_lack && !HasGradient(parameter)) {
       findings_.unreached.push_back(parameter.name);
+    }
+    if (!options_.static_graph && parameter.completed > 1) {
+      findings_.errors.push_back(fmt::format(
+          "the gradient of '{}' was completed {} times in one Backward; static_graph allows that",
+          parameter.name, parameter.completed));
     }
     if (parameter.expected && parameter.completed != *parameter.expected) {
       findings_.errors.push_back(fmt::format(
@@ -341,13 +344,11 @@ void Reducer::ReduceSparse() {
 }
 
 void Reducer::Finish() {
-  if (queue_->num_sent() < queue_->size()) {
-    for (const Parameter& parameter : parameters_) {
-      if (parameter.trained && parameter.completed == 0 && !follows_) FillIn(parameter);
-    }
-    for (size_t bucket = queue_->num_sent(); bucket < buckets_.size(); ++bucket) NoteReady(bucket);
-    queue_->Flush();
+  for (const Parameter& parameter : parameters_) {
+    if (parameter.trained && parameter.completed == 0 && !follows_) FillIn(parameter);
   }
+  for (size_t bucket = queue_->num_sent(); bucket < buckets_.size(); ++bucket) NoteReady(bucket);
+  queue_->Flush();
   const Clock::time_point walked = Clock::now();
   Clock::time_point now = walked;
   queue_->Wait([&](int index) {
@@ -432,36 +433,42 @@ void Reducer::LearnOrder() {
   if (learnt != order_ || options_.static_graph) MakeBuckets(std::move(learnt));
 }
 
-// All ranks have frozen and thawed these. What was thawed is in no bucket yet.
+// All ranks have frozen and thawed these, some perhaps first the one and then the other. What was
+// thawed is in no bucket yet.
 void Reducer::Adopt(const Verdict& verdict, std::span<const Findings> ranks) {
   const auto contains = [](const std::vector<std::string>& names, const std::string& name) {
     return std::ranges::find(names, name) != names.end();
   };
   for (Parameter& parameter : parameters_) {
-    if (contains(verdict.frozen, parameter.name)) {
-      parameter.trained = false;
-      PlaceGrad(parameter.tensor, {});
-      parameter.place = Tensor();
-    }
-    if (!contains(verdict.thawed, parameter.name)) continue;
-    parameter.trained = true;
+    const Tensor& tensor = parameter.tensor;
     const bool is_used = std::ranges::any_of(ranks, [&](const Findings& rank) {
       return !rank.follows && !contains(rank.unreached, parameter.name);
     });
-    if (!is_used) continue;
-    const Tensor& tensor = parameter.tensor;
-    if (parameter.sparse) {
-      ReduceSparseGradients(group_, {&tensor, 1}, scale_.value_or(1.0 / group_.size()), !follows_);
-      continue;
+    if (contains(verdict.thawed, parameter.name)) {
+      parameter.trained = true;
+      if (is_used) AverageAlone(parameter);
     }
-    const Tensor gradient =
-        HasGradient(parameter) ? Grad(tensor) : Tensor::Zeros(tensor.shape(), tensor.options());
-    group_.AllReduce(BufferOf(gradient), AverageOfRanks())->Wait();
-    SetGrad(tensor, gradient);
+    if (contains(verdict.frozen, parameter.name)) {
+      parameter.trained = false;
+      if (!parameter.sparse) PlaceGrad(parameter.tensor, {});
+      parameter.place = Tensor();
+    }
   }
   order_is_known_ = false;
   for (Parameter& parameter : parameters_) parameter.expected.reset();
   MakeBuckets(UsualOrder());
+}
+
+void Reducer::AverageAlone(const Parameter& parameter) {
+  const Tensor& tensor = parameter.tensor;
+  if (parameter.sparse) {
+    ReduceSparseGradients(group_, {&tensor, 1}, scale_.value_or(1.0 / group_.size()), !follows_);
+    return;
+  }
+  const Tensor gradient =
+      HasGradient(parameter) ? Grad(tensor) : Tensor::Zeros(tensor.shape(), tensor.options());
+  group_.AllReduce(BufferOf(gradient), AverageOfRanks())->Wait();
+  SetGrad(tensor, gradient);
 }
 
 void Reducer::NoteReady(size_t bucket) {
@@ -508,7 +515,10 @@ void Reducer::Reset() {
   findings_ = {};
   arrivals_.clear();
   tail_work_ = nullptr;
-  for (Parameter& parameter : parameters_) parameter.completed = 0;
+  for (Parameter& parameter : parameters_) {
+    parameter.completed = 0;
+    parameter.is_local = false;
+  }
 }
 
 std::string Reducer::DescribeBuckets() const {

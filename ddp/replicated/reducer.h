@@ -8,9 +8,9 @@
 //
 // Behind the last gradient lies the tail: the trouble flag, 0 unless this rank has found something
 // (findings.h), such as a parameter without a gradient; and, where parameters may be unused, a mark
-// for each that this rank has used. It travels with the last bucket, so every rank learns at no
-// cost whether any had findings; then they tell each other, and all do the same: freeze or thaw
-// parameters that all have, or throw.
+// for each that this rank has used. It travels with the last bucket, which leaves when the walk has
+// ended well, so every rank learns at no cost whether any had findings; then they tell each other,
+// and all do the same: freeze or thaw parameters that all have, or throw.
 //
 // Parameters that expect sparse gradients (ops/autograd/grad.h) have no place in a bucket. Theirs
 // are added up when all buckets have come back (sparse_reduction.h); the last bucket leaves no
@@ -105,6 +105,8 @@ class Reducer {
     // recomputation visits it in parts.
     std::optional<int> expected;
     int completed = 0;  // in the running Backward
+    // It has a gradient of Backwards that sent nothing, and was thawed for these.
+    bool is_local = false;
   };
   struct Bucket {
     GradientBucket gradients;
@@ -140,6 +142,8 @@ class Reducer {
   void ApplyTail(const std::vector<double>& tail);
   void LearnOrder();
   void Adopt(const Verdict& verdict, std::span<const Findings> ranks);
+  // A gradient that is in no bucket; ranks without one give zeros.
+  void AverageAlone(const Parameter& parameter);
 
   bool MayLackGradients() const { return options_.find_unused_parameters || options_.static_graph; }
   bool DefersAll() const;

@@ -115,7 +115,7 @@ TEST_F(ReducerTest, NoBucketOvertakesTheOnesAhead) {
   Note(b_, "b");
   Note(c_, "c");
   Backward(Loss());
-  EXPECT_THAT(group_.events, ElementsAre("c", "b", "send 8", "send 8", "send 12", "a"));
+  EXPECT_THAT(group_.events, ElementsAre("c", "b", "send 8", "send 8", "a", "send 12"));
 }
 
 TEST_F(ReducerTest, OneBucketTravelsOnce) {
