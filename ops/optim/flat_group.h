@@ -30,6 +30,8 @@ class FlatGroup {
 
   // Counts a step of each parameter that has a gradient; range() is then these.
   void BeginStep();
+  // The same for those of `parameters` that are the group's.
+  void BeginStep(std::span<const NamedTensor> parameters);
   const kernels::FlatRange& range() const { return range_; }
   // The buffer of the i-th state; undefined where no parameter had a gradient yet.
   const Tensor& state(int i) const { return states_[i]; }
@@ -57,11 +59,15 @@ class FlatGroup {
   bool has_states(size_t parameter) const { return state_begins_[parameter] != kNoState; }
   Tensor StateOf(size_t parameter, int state) const;
   std::string StateName(size_t parameter, std::string_view state) const;
+  void BeginStepOf(std::span<const size_t> members);
   // Gives room for states to the parameters that `has_room` names; what both they and their
   // states have now moves along.
   void LayOut(const std::vector<bool>& has_room);
 
   std::vector<NamedTensor> parameters_;
+  std::map<std::string, size_t, std::less<>> indices_;  // of parameters, by name
+  std::vector<size_t> all_;                             // indices
+  std::vector<size_t> chosen_;  // for a step of some parameters; kept to save the allocation
   std::span<const std::string_view> state_names_;
   std::vector<int64_t> state_begins_;  // by parameter: its first element in each state's buffer
   std::array<Tensor, kMaxStates> states_;

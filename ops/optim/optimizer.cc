@@ -74,9 +74,22 @@ void Optimizer::Step() {
   for (Group& group : groups_) {
     for (FlatGroup& flat : group.flat) {
       flat.BeginStep();
-      Update(flat, RateOf(group).now, group.weight_decay);
+      UpdateRange(group, flat);
     }
   }
+}
+
+void Optimizer::Step(std::span<const NamedTensor> parameters) {
+  for (Group& group : groups_) {
+    for (FlatGroup& flat : group.flat) {
+      flat.BeginStep(parameters);
+      UpdateRange(group, flat);
+    }
+  }
+}
+
+void Optimizer::UpdateRange(const Group& group, const FlatGroup& flat) {
+  Update(flat, RateOf(group).now, group.weight_decay);
 }
 
 void Optimizer::ZeroGrad() {

@@ -48,6 +48,10 @@ class Optimizer {
   // threads, nor on how parameters are grouped or where they lie. Allocates nothing but, at the
   // first step, the states.
   void Step();
+  // The same for some of the parameters, known by their names, as soon as their gradients are
+  // there: where every parameter comes once, the bits are those of one Step. Names that aren't this
+  // optimizer's are passed over.
+  void Step(std::span<const NamedTensor> parameters);
   // "None yet" for the gradient of every parameter.
   void ZeroGrad();
 
@@ -100,6 +104,7 @@ class Optimizer {
     std::vector<FlatGroup> flat;  // one for each dtype
   };
 
+  void UpdateRange(const Group& group, const FlatGroup& flat);
   const Rate& RateOf(const Group& group) const { return group.own_rate ? *group.own_rate : rate_; }
 
   std::vector<NamedTensor> parameters_;
