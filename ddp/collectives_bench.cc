@@ -51,19 +51,19 @@ Plan PlanFromFlags() {
 }
 
 // Returns whether all results were right.
-bool RunRank(const Identity& identity, const Plan& plan, const std::string& backend) {
-  const auto store = std::make_shared<TcpStore>(identity.store_host, identity.store_port);
+bool RunRank(const MeetingPlace& place, const Plan& plan, const std::string& backend) {
+  const auto store = std::make_shared<TcpStore>(place.host, place.port);
   const auto group = InitProcessGroup({.backend = backend,
-                                       .rank = identity.rank,
-                                       .world_size = identity.num_ranks,
+                                       .rank = place.rank,
+                                       .world_size = place.world_size,
                                        .store = store,
                                        .timeout = kTimeout});
-  const Setting setting = {backend, identity.num_ranks};
+  const Setting setting = {backend, place.world_size};
   const bool as_json = absl::GetFlag(FLAGS_json);
   std::optional<OperationKind> table;
   bool all_right = true;
   Measure(*group, plan, [&](const Result& result) {
-    if (identity.rank != 0) return;
+    if (place.rank != 0) return;
     all_right = all_right && result.num_wrong == 0;
     if (!as_json && table != result.operation) {
       fmt::print("{}", TableHeader(setting, plan, result.operation));
@@ -78,7 +78,7 @@ bool RunRank(const Identity& identity, const Plan& plan, const std::string& back
 bool Run(std::vector<std::string> arguments) {
   const Plan plan = PlanFromFlags();
   const std::vector<std::string> backends = SplitNames(absl::GetFlag(FLAGS_backend));
-  if (const auto identity = OwnIdentity()) return RunRank(*identity, plan, backends[0]);
+  if (const auto place = OwnPlace()) return RunRank(*place, plan, backends[0]);
   const int num_ranks = absl::GetFlag(FLAGS_nproc);
   if (num_ranks < 1) {
     throw std::invalid_argument(fmt::format("--nproc={}: at least one rank is needed", num_ranks));

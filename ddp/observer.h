@@ -29,9 +29,9 @@ struct CollectiveReport {
   OperationKind kind = OperationKind::kBarrier;
   int64_t sequence_number = 0;
   int64_t num_bytes = 0;  // of this rank's buffer
-  Clock::time_point issued;
-  Clock::time_point started;  // its turn came
-  Clock::time_point ended;
+  Clock::time_point issued = {};
+  Clock::time_point started = {};  // its turn came
+  Clock::time_point ended = {};
   bool failed = false;
 };
 

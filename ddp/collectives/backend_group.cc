@@ -115,9 +115,11 @@ ProcessGroup::WorkPtr BackendGroup::Issue(Operation operation, Timeout timeout) 
   part.call = CallOf(operation, NextNumber(operation));
   part.timeout = ClampTimeout(timeout.value_or(meeting_.options.timeout));
   part.issued = Clock::now();
-  part.record = recorder_.Begin(part.call, CommonBuffer(operation).num_bytes(), part.issued,
+  part.num_bytes = CommonBuffer(operation).num_bytes();
+  part.record = recorder_.Begin(part.call, part.num_bytes, part.issued,
                                 IsPeerToPeer(operation) ? operation.root : FlightRecorder::kNoPeer);
   part.operation = std::move(operation);
+  if (Observer* const observer = meeting_.options.observer) observer->OnIssued(ReportOn(part));
   if (coalesced_ != nullptr) {
     coalesced_->Add(std::move(part));
     return coalesced_;
@@ -171,20 +173,46 @@ void BackendGroup::Run(std::span<Part> parts) {
     try {
       RunTogether(together);
     } catch (const std::exception& error) {
-      for (const Part& part : parts) recorder_.Ended(part.record, Clock::now(), error.what());
+      for (Part& part : parts) End(part, Clock::now(), error.what());
       if (!recorded_.exchange(true)) RecordFailure();
       throw;
     }
     const auto end = Clock::now();
-    for (const Part& part : together) recorder_.Ended(part.record, end);
+    for (Part& part : together) End(part, end);
     parts = parts.subspan(together.size());
   }
+}
+
+void BackendGroup::Start(Part& part, Clock::time_point time) {
+  recorder_.Started(part.record, time);
+  part.started = time;
+  if (Observer* const observer = meeting_.options.observer) observer->OnStarted(ReportOn(part));
+}
+
+void BackendGroup::End(const Part& part, Clock::time_point time, const std::string& error) {
+  recorder_.Ended(part.record, time, error);
+  if (Observer* const observer = meeting_.options.observer) {
+    CollectiveReport report = ReportOn(part);
+    report.ended = time;
+    report.failed = !error.empty();
+    observer->OnEnded(report);
+  }
+}
+
+CollectiveReport BackendGroup::ReportOn(const Part& part) const {
+  return {.group = meeting_.options.name,
+          .backend = backend_name_,
+          .kind = part.call.kind,
+          .sequence_number = part.call.sequence_number,
+          .num_bytes = part.num_bytes,
+          .issued = part.issued,
+          .started = part.started};
 }
 
 void BackendGroup::RunTogether(std::span<Part> parts) {
   const Part& first = parts.front();
   const auto start = first.posted ? first.issued : Clock::now();
-  for (const Part& part : parts) recorder_.Started(part.record, start);
+  for (Part& part : parts) Start(part, start);
   const Watched watched(watch_, start);
   if (failed_) {
     ThrowFailure(

@@ -22,6 +22,7 @@
 #include "ddp/collectives/meeting.h"
 #include "ddp/collectives/process_group.h"
 #include "ddp/collectives/work_queue.h"
+#include "ddp/observer.h"
 
 namespace ddp {
 
@@ -50,7 +51,9 @@ class BackendGroup : public ProcessGroup {
     Call call;
     int64_t record = 0;
     Duration timeout = kDefaultTimeout;
+    int64_t num_bytes = 0;  // of this rank's buffer
     Clock::time_point issued = {};
+    Clock::time_point started = {};
     bool posted = false;  // under way since it was issued
   };
   class Task;
@@ -66,6 +69,9 @@ class BackendGroup : public ProcessGroup {
   void Run(std::span<Part> parts);
   void RunTogether(std::span<Part> parts);
   void RunOnBackend(std::span<Part> parts, Deadline deadline);
+  void Start(Part& part, Clock::time_point time);
+  void End(const Part& part, Clock::time_point time, const std::string& error = "");
+  CollectiveReport ReportOn(const Part& part) const;
   [[noreturn]] void ThrowFailure(const std::string& context) const;
 
   Failure Diagnose(const PeerTrouble& trouble, Duration timeout) const;

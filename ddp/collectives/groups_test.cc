@@ -5,12 +5,15 @@
 
 #include <algorithm>
 #include <memory>
+#include <mutex>
 #include <random>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "ddp/collectives/process_group.h"
 #include "ddp/collectives/testing.h"
+#include "ddp/observer.h"
 
 namespace ddp {
 namespace {
@@ -99,6 +102,42 @@ TEST_P(GroupsTest, AllocatedMemoryComesAndGoes) {
       EXPECT_TRUE(std::all_of(values, values + size_of_chosen,
                               [=](float value) { return value == expected; }));
     }
+  });
+}
+
+TEST_P(GroupsTest, AnObserverHearsOfEachOperation) {
+  struct Noting : Observer {
+    void OnIssued(const CollectiveReport& report) override { Note("issued", report); }
+    void OnStarted(const CollectiveReport& report) override { Note("started", report); }
+    void OnEnded(const CollectiveReport& report) override {
+      Note(report.failed ? "failed" : "ended", report);
+      EXPECT_LE(report.issued, report.started);
+      EXPECT_LE(report.started, report.ended);
+    }
+    void Note(const char* what, const CollectiveReport& report) {
+      if (report.kind == OperationKind::kJoin) return;
+      std::lock_guard lock(mutex);
+      notes.push_back(fmt::format("{} {} {} #{} {}", report.group, what, Name(report.kind),
+                                  report.sequence_number, report.num_bytes));
+    }
+    std::mutex mutex;
+    std::vector<std::string> notes;
+  };
+  RunRanks(size(), [&](TestRank& rank) {
+    Noting observer;
+    {
+      const auto group = rank.Join(GetParam(), {.observer = &observer});
+      std::vector<float> values(5);
+      group->AllReduce(BufferOfVector(values), ReduceOp::kSum)->Wait();
+      group->Split(/*color=*/0)->Barrier()->Wait();
+    }
+    const std::string part = observer.notes.back().substr(0, observer.notes.back().find(' '));
+    EXPECT_THAT(observer.notes, testing::IsSupersetOf(
+                                    {std::string("world issued all_reduce #1 20"),
+                                     std::string("world started all_reduce #1 20"),
+                                     std::string("world ended all_reduce #1 20"),
+                                     part + " issued barrier #1 0", part + " ended barrier #1 0"}));
+    EXPECT_NE(part, "world");
   });
 }
 

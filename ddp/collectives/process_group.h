@@ -37,6 +37,8 @@
 
 namespace ddp {
 
+class Observer;
+
 inline Buffer BufferOf(const ops::Tensor& tensor) {
   return {tensor.raw_data(), tensor.num_elements(), tensor.dtype(), tensor.device()};
 }
@@ -181,6 +183,9 @@ struct ProcessGroupOptions {
   std::string name = "world";
   // Where a rank writes its flight record when the group fails; "": nowhere.
   std::string flight_record_dir = "";
+  // Told about each operation of the group and of those split from it (ddp/observer.h); must
+  // outlive them.
+  Observer* observer = nullptr;
 };
 
 // Returns when all ranks have met. Throws std::invalid_argument for options that can't be right

@@ -7,6 +7,8 @@
 #include <stdexcept>
 #include <utility>
 
+#include "ddp/replicated/agreement.h"
+
 namespace ddp {
 namespace {
 
@@ -19,14 +21,6 @@ constexpr Letter kLists[] = {
     {'f', &Findings::frozen},    {'t', &Findings::thawed},   {'e', &Findings::errors},
 };
 constexpr std::string_view kFollows = "follows\n";
-
-std::string List(const Names& names) {
-  constexpr size_t kMost = 10;
-  const auto end = names.begin() + std::min(names.size(), kMost);
-  std::string list = fmt::format("'{}'", fmt::join(names.begin(), end, "', '"));
-  if (names.size() > kMost) list += fmt::format(" and {} more", names.size() - kMost);
-  return list;
-}
 
 // The names of `all` that `some` lacks.
 Names Missing(const Names& all, const Names& some) {
@@ -43,16 +37,16 @@ Names TroublesOf(const Findings& rank, bool may_lack_gradients) {
   if (!rank.replaced.empty()) {
     troubles.push_back(
         fmt::format("{} was given another tensor after the model was wrapped; wrap it again",
-                    List(rank.replaced)));
+                    ListNames(rank.replaced)));
   }
   if (!rank.unreached.empty() && !may_lack_gradients) {
     troubles.push_back(
         fmt::format("no gradient for {} (the loss doesn't depend on it; find_unused_parameters "
                     "allows that)",
-                    List(rank.unreached)));
+                    ListNames(rank.unreached)));
   }
   if (!rank.not_finite.empty()) {
-    troubles.push_back(fmt::format("the gradient of {} isn't finite", List(rank.not_finite)));
+    troubles.push_back(fmt::format("the gradient of {} isn't finite", ListNames(rank.not_finite)));
   }
   return troubles;
 }
@@ -63,7 +57,7 @@ void AddDifferences(std::span<const Findings> ranks, const Findings& rank, Names
   for (const Findings& other : ranks) {
     const Names missing = Missing(other.*list, rank.*list);
     if (other.follows || missing.empty()) continue;
-    troubles.push_back(fmt::format("{} {}", List(missing), text));
+    troubles.push_back(fmt::format("{} {}", ListNames(missing), text));
     return;
   }
 }

@@ -26,6 +26,8 @@
 #include <string>
 #include <vector>
 
+#include "ddp/store/meeting_point.h"
+
 namespace launch {
 
 struct AgentOptions {
@@ -54,7 +56,7 @@ struct AgentResult {
 AgentResult RunAgent(const AgentOptions& options);
 
 // The variables by which agent and ranks of this library know each other.
-inline constexpr char kStoreHostedVariable[] = "DDP_STORE_HOSTED";
+using ddp::kStoreHostedVariable;
 inline constexpr char kReportFdVariable[] = "DDP_REPORT_FD";
 
 }  // namespace launch

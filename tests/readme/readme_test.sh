@@ -4,7 +4,7 @@
 set -u -o pipefail
 failures=0
 
-# The ```cpp block of README.md that begins like the file, against the file.
+# The block of README.md that begins like the file, against the file.
 expect_shown() {
   local first
   first=$(head -n 1 "$1")
@@ -33,6 +33,7 @@ expect_learns() {
 expect_shown launch/tutorial.cc
 expect_shown tests/readme/own_model.cc
 expect_shown tests/readme/resnet.cc
+for example in averager.cc averager.c averager.f90; do expect_shown "tests/foreign/$example"; done
 
 expect_learns tests/readme/own_model 10
 expect_learns tests/readme/resnet 4

@@ -50,13 +50,6 @@ pid_t Start(std::vector<std::string> command, const Variables& variables) {
   return pid;
 }
 
-std::string Variable(const char* name, const char* alternative = "") {
-  for (const char* each : {name, alternative}) {
-    if (const char* value = std::getenv(each)) return value;
-  }
-  return "";
-}
-
 // Whether all processes ended well.
 bool Await(std::vector<pid_t> pids) {
   bool all_well = true;
@@ -74,13 +67,10 @@ bool Await(std::vector<pid_t> pids) {
 
 }  // namespace
 
-std::optional<Identity> OwnIdentity() {
-  const std::string rank = Variable("RANK", "OMPI_COMM_WORLD_RANK");
-  const std::string port = Variable("MASTER_PORT");
-  if (rank.empty() || port.empty()) return std::nullopt;
+std::optional<MeetingPlace> OwnPlace() {
+  if (std::getenv("MASTER_PORT") == nullptr) return std::nullopt;
   prctl(PR_SET_PDEATHSIG, SIGTERM);  // nobody reads what a rank measures when its starter is gone
-  return Identity{std::stoi(rank), std::stoi(Variable("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE")),
-                  Variable("MASTER_ADDR"), std::stoi(port)};
+  return MeetingPlaceFromEnvironment();
 }
 
 bool RunRanks(const std::vector<std::string>& arguments, int num_ranks, bool through_mpirun) {

@@ -35,8 +35,12 @@ class Collectives {
   void AwaitNextSlot(Deadline deadline);
   void FillNextSlot(const Geometry& geometry);
   void PostNextSlot(const Call& call);
-  // Returns when all ranks have come to the operation that runs next, and agree about it.
-  void Meet(const Call& call, Deadline deadline);
+  // Ahead of an operation like the one that has just run, while the caller does something else.
+  void FetchNextSlot(int64_t num_bytes);
+  // Returns when all ranks have come to the operation that runs next.
+  void AwaitSlots(Deadline deadline);
+  void FetchPeersPayloads(const Geometry& geometry);
+  void CompareCalls(const Call& call);
   void TakeFromSlots(const Operation& operation, const Geometry& geometry);
 
   Segment& segment_;

@@ -16,6 +16,9 @@ using namespace std::chrono_literals;
 // after each wait that they didn't end, all again from time to time.
 constexpr int kSpins = 100;
 constexpr uint32_t kWaitsUntilAll = 64;
+// Ranks that share a processor may stay together for long though another is free: each always runs
+// when the kernel looks. Whoever is woken from a sleep is put where there is room.
+constexpr uint32_t kYieldsUntilSleep = 64;
 constexpr Duration kYielding = 200us;
 constexpr Duration kSleep = 50ms;  // longest, between two looks at the peers
 
@@ -63,6 +66,7 @@ bool Waiter::ComesSoon(const std::function<bool()>& has_come) {
       _mm_pause();
     }
     num_spins_ /= 2;
+    if (++num_yields_ % kYieldsUntilSleep == 0) return has_come();
   }
   const Deadline end = Clock::now() + kYielding;
   do {

@@ -24,11 +24,12 @@ class Waiter {
   // that hasn't is lost, or all that haven't by the deadline; Stopped.
   template <class CounterOf>
   void AwaitAll(CounterOf counter_of, uint32_t value, Deadline deadline) {
+    const auto missing = [&] { return MissingRanks(counter_of, value); };
     for (int rank = 0; rank < segment_.size(); ++rank) {
-      if (counter_of(rank).HasReached(value)) continue;
-      Await(
-          counter_of(rank), [&] { return counter_of(rank).HasReached(value); },
-          [&] { return MissingRanks(counter_of, value); }, deadline);
+      Counter& counter = counter_of(rank);
+      const auto has_come = [&] { return counter.HasReached(value); };
+      // By reference: a std::function of a lambda may allocate.
+      if (!has_come()) Await(counter, std::cref(has_come), std::cref(missing), deadline);
     }
   }
   // Returns when `has_come()`, which only becomes true with a change of `counter`. `missing()` are
@@ -68,6 +69,7 @@ class Waiter {
   const bool may_spin_;
   uint32_t num_waits_ = 0;
   int num_spins_ = 0;
+  uint32_t num_yields_ = 0;  // waits that spinning didn't end
   std::atomic<bool> is_stopped_ = false;
   std::atomic<Counter*> sleeps_on_ = nullptr;
 };

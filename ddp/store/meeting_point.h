@@ -1,0 +1,54 @@
+// MeetingPoint: the store where the ranks of a job meet, while a process is one of them. Rank 0
+// holds it, unless the launcher does.
+//
+//   MeetingPoint point({.host = "node1", .port = 29500, .rank = rank, .world_size = 8}, 5min);
+//   ... point.store() ...
+//   point.Leave(30s);   // rank 0 holds the store until all have left
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "ddp/duration.h"
+#include "ddp/store/store.h"
+#include "ddp/store/tcp_store_server.h"
+
+namespace ddp {
+
+struct MeetingPlace {
+  std::string host;
+  int port = 0;
+  int rank = 0;
+  int world_size = 1;
+  bool is_hosted = false;  // the store is there already: rank 0 need not hold it
+};
+
+// Set where the launcher holds the store.
+inline constexpr char kStoreHostedVariable[] = "DDP_STORE_HOSTED";
+
+// From RANK and WORLD_SIZE (under mpirun its own variables serve, too), MASTER_ADDR, MASTER_PORT.
+// Throws std::invalid_argument that names the variable that is missing or makes no sense.
+MeetingPlace MeetingPlaceFromEnvironment();
+
+class MeetingPoint {
+ public:
+  // Connects, with the store's timeout. Rank 0 takes `server`, or begins one at the place's port;
+  // throws std::system_error when the port is in use, and what TcpStore's constructor throws.
+  MeetingPoint(MeetingPlace place, Duration timeout,
+               std::unique_ptr<TcpStoreServer> server = nullptr);
+
+  const MeetingPlace& place() const { return place_; }
+  const std::shared_ptr<Store>& store() const { return store_; }
+
+  // This rank needs the others no more. Where it holds the store, waits until nobody needs that,
+  // for `patience` at most.
+  void Leave(Duration patience);
+
+ private:
+  MeetingPlace place_;
+  std::unique_ptr<TcpStoreServer> server_;
+  std::shared_ptr<Store> store_;
+};
+
+}  // namespace ddp
