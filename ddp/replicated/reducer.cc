@@ -440,7 +440,6 @@ void Reducer::Adopt(const Verdict& verdict, std::span<const Findings> ranks) {
     return std::ranges::find(names, name) != names.end();
   };
   for (Parameter& parameter : parameters_) {
-    const Tensor& tensor = parameter.tensor;
     const bool is_used = std::ranges::any_of(ranks, [&](const Findings& rank) {
       return !rank.follows && !contains(rank.unreached, parameter.name);
     });

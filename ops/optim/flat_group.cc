@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <stdexcept>
 #include <utility>
 
@@ -32,6 +33,10 @@ FlatGroup::FlatGroup(std::vector<NamedTensor> parameters,
       steps_(Tensor::Zeros({static_cast<int64_t>(parameters_.size())}, {.dtype = DType::kInt64})),
       range_(parameters_.front().tensor.dtype()) {
   range_.Reserve(static_cast<int64_t>(parameters_.size()));
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    indices_.emplace(parameters_[i].name, i);
+    all_.push_back(i);
+  }
 }
 
 void FlatGroup::RefuseSparse(std::string_view why) const {
@@ -42,21 +47,31 @@ void FlatGroup::RefuseSparse(std::string_view why) const {
   }
 }
 
-void FlatGroup::BeginStep(SparseSteps sparse) {
-  range_.Clear();
-  bool is_laid_out = true;
-  for (size_t i = 0; i < parameters_.size(); ++i) {
-    is_laid_out &= has_states(i) || !HasGrad(parameters_[i].tensor);
+void FlatGroup::BeginStep(SparseSteps sparse) { BeginStepOf(sparse, all_); }
+
+void FlatGroup::BeginStep(SparseSteps sparse, std::span<const NamedTensor> parameters) {
+  chosen_.clear();
+  for (const NamedTensor& parameter : parameters) {
+    const auto found = indices_.find(parameter.name);
+    if (found != indices_.end()) chosen_.push_back(found->second);
   }
-  if (!is_laid_out) {
+  std::ranges::sort(chosen_);
+  BeginStepOf(sparse, chosen_);
+}
+
+void FlatGroup::BeginStepOf(SparseSteps sparse, std::span<const size_t> members) {
+  range_.Clear();
+  const auto lacks_room = [&](size_t i) {
+    return !has_states(i) && HasGrad(parameters_[i].tensor);
+  };
+  if (std::ranges::any_of(members, lacks_room)) {
     std::vector<bool> has_room;
-    for (size_t i = 0; i < parameters_.size(); ++i) {
-      has_room.push_back(has_states(i) || HasGrad(parameters_[i].tensor));
-    }
+    for (const size_t i : all_) has_room.push_back(has_states(i));
+    for (const size_t i : members) has_room[i] = has_states(i) || lacks_room(i);
     LayOut(has_room);
   }
   int64_t* const steps = steps_.data<int64_t>();
-  for (size_t i = 0; i < parameters_.size(); ++i) {
+  for (const size_t i : members) {
     const Tensor& parameter = parameters_[i].tensor;
     if (!HasGrad(parameter)) continue;
     ++steps[i];

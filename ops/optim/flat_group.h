@@ -40,6 +40,8 @@ class FlatGroup {
   void RefuseSparse(std::string_view why) const;
   // Counts a step of each parameter that has a gradient; range() is then these, until EndStep.
   void BeginStep(SparseSteps sparse);
+  // The same for those of `parameters` that are the group's.
+  void BeginStep(SparseSteps sparse, std::span<const NamedTensor> parameters);
   void EndStep() { densified_.clear(); }
   const kernels::FlatRange& range() const { return range_; }
   // The buffer of the i-th state; undefined where no parameter had a gradient yet.
@@ -69,11 +71,15 @@ class FlatGroup {
   Tensor StateOf(size_t parameter, int state) const;
   void AddSparse(size_t parameter, SparseSteps sparse);
   std::string StateName(size_t parameter, std::string_view state) const;
+  void BeginStepOf(SparseSteps sparse, std::span<const size_t> members);
   // Gives room for states to the parameters that `has_room` names; what both they and their
   // states have now moves along.
   void LayOut(const std::vector<bool>& has_room);
 
   std::vector<NamedTensor> parameters_;
+  std::map<std::string, size_t, std::less<>> indices_;  // of parameters, by name
+  std::vector<size_t> all_;                             // indices
+  std::vector<size_t> chosen_;  // for a step of some parameters; kept to save the allocation
   std::span<const std::string_view> state_names_;
   std::vector<int64_t> state_begins_;  // by parameter: its first element in each state's buffer
   std::array<Tensor, kMaxStates> states_;

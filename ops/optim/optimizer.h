@@ -55,6 +55,10 @@ class Optimizer {
   // allocates nothing but, at the first step, the states. Throws std::invalid_argument for a sparse
   // gradient that is refused, naming the parameter, and then nothing has changed.
   void Step();
+  // The same for some of the parameters, known by their names, as soon as their gradients are
+  // there: where every parameter comes once, the bits are those of one Step. Names that aren't this
+  // optimizer's are passed over.
+  void Step(std::span<const NamedTensor> parameters);
   // "None yet" for the gradient of every parameter.
   void ZeroGrad();
 
@@ -111,6 +115,9 @@ class Optimizer {
     std::vector<FlatGroup> flat;  // one for each dtype
   };
 
+  // Throws std::invalid_argument for a sparse gradient that can't be stepped.
+  void RefuseSparse() const;
+  void UpdateRange(const Group& group, FlatGroup& flat);
   const Rate& RateOf(const Group& group) const { return group.own_rate ? *group.own_rate : rate_; }
 
   std::vector<NamedTensor> parameters_;
