@@ -170,6 +170,47 @@ TEST(Train, ConvolutionalModelsKeepTheirBits) {
   }
 }
 
+TEST(Train, HalfTheBytesOrHalfTheBitsLearnAsWell) {
+  const Arguments flags = kSmall + Arguments{"--epochs=1"};
+  const std::string weights = TempFile("bf16.safetensors");
+  const auto run = [&](const Arguments& more) {
+    const std::string path = TempFile("half.json");
+    const ProgramOutput output = Train(flags + Arguments{"--summary_json=" + path} + more);
+    EXPECT_EQ(output.exit_code, 0) << output.err;
+    return nlohmann::json::parse(Read(path));
+  };
+  const double accuracy = run({})["eval_accuracy"];
+  EXPECT_GT(accuracy, 0.8);
+  EXPECT_NEAR(run({"--precision=bf16", "--save=" + weights})["eval_accuracy"], accuracy, 0.02);
+  EXPECT_NEAR(run({"--hook=fp16"})["eval_accuracy"], accuracy, 0.02);
+  const auto in_fp16 = run({"--precision=fp16"});
+  EXPECT_NEAR(in_fp16["eval_accuracy"], accuracy, 0.02);
+  EXPECT_LT(in_fp16["skipped_steps"], 20);
+
+  const std::string saved = Read(weights);
+  EXPECT_THAT(saved.substr(0, 600), HasSubstr("F32"));
+  EXPECT_THAT(saved.substr(0, 600), testing::Not(HasSubstr("BF16")));
+}
+
+TEST(Train, OverlappedStepsHaveTheSameBits) {
+  const Arguments flags = kSmall + Arguments{"--max_steps=20", "--bucket_bytes=1000"};
+  for (const std::string precision : {"fp32", "bf16"}) {
+    const Arguments same = flags + Arguments{"--precision=" + precision};
+    EXPECT_EQ(LossesOf(same + Arguments{"--overlap_optimizer"}), LossesOf(same)) << precision;
+  }
+}
+
+TEST(Train, GradientsThatAreNotFiniteStopTheRunOrAreSkipped) {
+  const Arguments flags = kSmall + Arguments{"--max_steps=5", "--learning_rate=1e30"};
+  const ProgramOutput stopped = Train(flags);
+  EXPECT_EQ(stopped.exit_code, 1);
+  EXPECT_THAT(stopped.last_error(),
+              AllOf(HasSubstr("2.weight"), HasSubstr("rank"), HasSubstr("finite")));
+  const ProgramOutput skipped = Train(flags + Arguments{"--on_nonfinite=skip"});
+  EXPECT_EQ(skipped.exit_code, 0) << skipped.err;
+  EXPECT_THAT(skipped.out, ContainsRegex("[0-9] steps? left out, as gradients were not finite"));
+}
+
 // Text in which each letter says what comes next.
 std::string AlphabetFile() {
   const std::string path = TempFile("alphabet.txt");

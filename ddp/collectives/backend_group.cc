@@ -4,12 +4,14 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <sstream>
+#include <iterator>
 #include <stdexcept>
 #include <utility>
 
 #include "ddp/collectives/arguments.h"
 #include "ddp/collectives/reduce.h"
+#include "ddp/collectives/roll_call.h"
+#include "ddp/collectives/store_values.h"
 #include "ddp/store/prefix_store.h"
 
 namespace ddp {
@@ -93,7 +95,8 @@ BackendGroup::BackendGroup(Meeting meeting, std::string_view backend_name,
       num_sent_(size(), 0),
       num_received_(size(), 0) {
   if (meeting_.store != nullptr) {
-    watch_.emplace(meeting_.store, [this](const Failure& failure) { Fail(failure, "a peer"); });
+    watch_.emplace(meeting_.store, rank(),
+                   [this](const Failure& failure) { Fail(failure, "a peer"); });
   }
   Issue({.kind = OperationKind::kJoin}, TimeLeft(meeting_.deadline))->Wait();
 }
@@ -221,7 +224,7 @@ void BackendGroup::RunTogether(std::span<Part> parts) {
   try {
     return RunOnBackend(parts, start + first.timeout);
   } catch (const PeerTrouble& trouble) {
-    Fail(Diagnose(trouble, first.timeout), Describe(first.call));
+    Fail(Diagnose(trouble, first), Describe(first.call));
   } catch (const Disagreement& disagreement) {
     Fail({Failure::Kind::kMismatch, disagreement.peer(), disagreement.what()},
          Describe(first.call));
@@ -251,14 +254,32 @@ void BackendGroup::ThrowFailure(const std::string& context) const {
   FirstFailure()->Throw(fmt::format("rank {}: {}", rank(), context), rank());
 }
 
-Failure BackendGroup::Diagnose(const PeerTrouble& trouble, Duration timeout) const {
+Failure BackendGroup::Diagnose(const PeerTrouble& trouble, const Part& part) const {
   if (trouble.kind() == PeerTrouble::kLost) {
     return {Failure::Kind::kPeerLost, trouble.ranks().front(),
             trouble.reason().empty() ? "connection closed" : trouble.reason()};
   }
   return {Failure::Kind::kTimeout, rank(),
-          fmt::format("rank {} waited {} for {}", rank(), FormatSeconds(timeout),
-                      FormatRanks(trouble.ranks()))};
+          fmt::format("rank {} waited {} for {}", rank(), FormatSeconds(part.timeout),
+                      DescribeAwaited(trouble.ranks(), part))};
+}
+
+// `direct` are those whose message this rank waits for. In a collective they may wait themselves,
+// for the ranks that really are absent. A message is awaited from its sender alone: what others do
+// is no more than a hint.
+std::string BackendGroup::DescribeAwaited(const std::vector<int>& direct, const Part& part) const {
+  const Duration limit = RollCallTime(part.timeout);
+  if (limit == Duration::zero()) return FormatRanks(direct);
+  const auto absent =
+      CallRoll(*meeting_.store, rank(), size(), limit, [this] { return !!failed_; });
+  if (!absent) return FormatRanks(direct);
+  if (!IsPeerToPeer(part.operation) && !absent->empty()) return FormatRanks(*absent);
+  std::vector<int> direct_and_absent;
+  std::ranges::copy_if(direct, std::back_inserter(direct_and_absent),
+                       [&](int peer) { return std::ranges::count(*absent, peer) != 0; });
+  if (!direct_and_absent.empty()) return FormatRanks(direct_and_absent);
+  const std::string there = fmt::format("{}, in an operation too", FormatRanks(direct));
+  return absent->empty() ? there : fmt::format("{}; {} not in any", there, FormatRanks(*absent));
 }
 
 std::optional<Failure> BackendGroup::FirstFailure() const {
@@ -279,12 +300,14 @@ void BackendGroup::Fail(Failure failure, const std::string& where) {
   backend_->Stop();
   const Failure first =
       meeting_.store == nullptr ? failure : AgreeOnFailure(*meeting_.store, failure);
-  // Only a lost connection is in need of an explanation, and not that the peer lost it too.
+  // A lost connection and a wait in vain are in need of an explanation, and not that the peer lost
+  // it too.
   const bool lost_me = first.kind == Failure::Kind::kPeerLost && first.rank == rank();
-  const bool explains = failure.kind == Failure::Kind::kPeerLost && !lost_me;
+  const bool unexplained =
+      failure.kind == Failure::Kind::kPeerLost || failure.kind == Failure::Kind::kTimeout;
   {
     std::lock_guard lock(mutex_);
-    failure_ = explains ? first : failure;
+    failure_ = unexplained && !lost_me ? first : failure;
     failed_in_ = where;
     recorder_.Failed(failure_->Describe());
   }
@@ -344,7 +367,6 @@ void BackendGroup::MonitoredBarrier(Timeout timeout) {
 
 // Returns the ranks that didn't come. Throws Stopped when the group fails meanwhile.
 std::vector<int> BackendGroup::MeetInStore(const std::string& key, Duration limit) {
-  constexpr char kAllCame[] = "all";
   Store& store = *meeting_.store;
   const Deadline deadline = DeadlineAfter(limit);
   const std::string verdict_key = key + "/verdict";
@@ -355,16 +377,12 @@ std::vector<int> BackendGroup::MeetInStore(const std::string& key, Duration limi
     const std::optional<std::string> verdict =
         GetFromStore(verdict_key, deadline + std::min(limit / 20, kVerdictTime));
     if (!verdict) return {0};
-    if (*verdict == kAllCame) return {};
-    std::istringstream ranks(*verdict);
-    for (int rank = 0; ranks >> rank;) missing.push_back(rank);
-    return missing;
+    return DecodeRanks(verdict_key, *verdict, size());
   }
   for (int peer = 1; peer < size(); ++peer) {
     if (!GetFromStore(key_of(peer), deadline)) missing.push_back(peer);
   }
-  store.Set(verdict_key, missing.empty() ? kAllCame : fmt::format("{}", fmt::join(missing, " ")),
-            kVerdictTime);
+  store.Set(verdict_key, EncodeRanks(missing), kVerdictTime);
   return missing;
 }
 

@@ -74,7 +74,8 @@ class BackendGroup : public ProcessGroup {
   CollectiveReport ReportOn(const Part& part) const;
   [[noreturn]] void ThrowFailure(const std::string& context) const;
 
-  Failure Diagnose(const PeerTrouble& trouble, Duration timeout) const;
+  Failure Diagnose(const PeerTrouble& trouble, const Part& part) const;
+  std::string DescribeAwaited(const std::vector<int>& direct, const Part& part) const;
   std::optional<Failure> FirstFailure() const;
   std::string WhereItFailed() const;
   // The first failure stays.

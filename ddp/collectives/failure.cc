@@ -4,7 +4,9 @@
 
 #include <chrono>
 #include <exception>
+#include <limits>
 
+#include "ddp/collectives/store_values.h"
 #include "ddp/errors.h"
 #include "ddp/store/store.h"
 
@@ -22,10 +24,25 @@ std::string Encode(const Failure& failure) {
   return fmt::format("{}{}:{}", static_cast<char>(failure.kind), failure.rank, failure.reason);
 }
 
+bool IsKind(char letter) {
+  switch (static_cast<Kind>(letter)) {
+    case Kind::kAborted:
+    case Kind::kPeerLost:
+    case Kind::kLeft:
+    case Kind::kTimeout:
+    case Kind::kMismatch:
+      return true;
+  }
+  return false;
+}
+
 Failure Decode(const std::string& text) {
   const size_t colon = text.find(':');
-  return {static_cast<Kind>(text.at(0)), std::stoi(text.substr(1, colon - 1)),
-          text.substr(colon + 1)};
+  if (colon == text.npos || !IsKind(text.front())) ThrowIllegible(kKey, text);
+  const std::optional<int> rank =
+      ParseNumber(std::string_view(text).substr(1, colon - 1), std::numeric_limits<int>::max());
+  if (!rank) ThrowIllegible(kKey, text);
+  return {static_cast<Kind>(text.front()), *rank, text.substr(colon + 1)};
 }
 
 // Whether it is that `rank` is gone, as a peer sees it who doesn't know why.
@@ -82,12 +99,14 @@ Failure AgreeOnFailure(Store& store, const Failure& mine) {
 }
 
 std::optional<Failure> FindFailure(Store& store) {
+  std::string text;
   try {
     if (!store.Check({kKey}, kStoreTimeout)) return std::nullopt;
-    return Decode(store.Get(kKey, kStoreTimeout));
+    text = store.Get(kKey, kStoreTimeout);
   } catch (const std::exception&) {
     return std::nullopt;
   }
+  return Decode(text);
 }
 
 }  // namespace ddp

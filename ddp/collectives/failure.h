@@ -35,10 +35,11 @@ std::string FormatRanks(const std::vector<int>& ranks);
 
 // Writes `mine` into `store`, unless there is a failure already; that another rank left in good
 // order gives way to what is worse. Returns the one that is there now; `mine` when the store
-// doesn't answer soon.
+// doesn't answer soon or holds what no rank has written.
 Failure AgreeOnFailure(Store& store, const Failure& mine);
 
-// The one that is there, if any.
+// The one that is there, if any; nothing when the store doesn't answer soon. Throws CollectiveError
+// where no rank can have written what is there.
 std::optional<Failure> FindFailure(Store& store);
 
 }  // namespace ddp

@@ -1,6 +1,6 @@
 // FailureWatch: while an operation of a group takes long, looks now and then whether another rank
-// has said in the store that the group failed. A rank that waits for a slow one learns so about a
-// third that it has no connection to.
+// has said in the store that the group failed, and answers when one calls the roll. A rank that
+// waits for a slow one learns so about a third that it has no connection to.
 #pragma once
 
 #include <atomic>
@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
 
 #include "ddp/collectives/failure.h"
@@ -18,8 +19,9 @@ namespace ddp {
 
 class FailureWatch {
  public:
-  // `on_failure` is called on a thread of the watch, once at most.
-  FailureWatch(std::shared_ptr<Store> store, std::function<void(const Failure&)> on_failure);
+  // Answers for `rank`. `on_failure` is called on a thread of the watch, once at most.
+  FailureWatch(std::shared_ptr<Store> store, int rank,
+               std::function<void(const Failure&)> on_failure);
   ~FailureWatch();
   FailureWatch(const FailureWatch&) = delete;
   FailureWatch& operator=(const FailureWatch&) = delete;
@@ -34,11 +36,17 @@ class FailureWatch {
   static constexpr Clock::rep kNothing = 0;
 
   void Serve();
+  // Returns the failure that the store tells of, if any.
+  std::optional<Failure> Look();
+  // Waits a little for a roll call, and answers it. Returns whether none has come.
+  bool Listen();
   bool TakesLong() const;
 
   const std::shared_ptr<Store> store_;
+  const int rank_;
   const std::function<void(const Failure&)> on_failure_;
   std::atomic<Clock::rep> begun_ = kNothing;  // the operation that runs
+  bool has_answered_ = false;                 // of thread_
   std::mutex mutex_;
   std::condition_variable ending_changed_;
   bool ending_ = false;  // guarded by mutex_

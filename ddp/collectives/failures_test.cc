@@ -242,14 +242,16 @@ TEST_P(FailuresTest, AbortAtAnyMomentOfALargeAllReduce) {
       const auto group = rank.Join(GetParam());
       Memory memory;
       const Buffer buffer = memory.Of(4 << 20);
-      group->Barrier()->Wait();
-      const auto work = group->AllReduce(buffer, ReduceOp::kSum);
-      if (rank.rank() == 2) {
-        for (int i = 0; i < round * 20; ++i) std::this_thread::yield();
-        group->Abort("sudden");
-      }
-      rank.Note("waiting");
+      ProcessGroup::WorkPtr work;  // it owns what it throws
+      // Where this rank is slow, the abort may come before it has left the barrier.
       try {
+        group->Barrier()->Wait();
+        work = group->AllReduce(buffer, ReduceOp::kSum);
+        if (rank.rank() == 2) {
+          for (int i = 0; i < round * 20; ++i) std::this_thread::yield();
+          group->Abort("sudden");
+        }
+        rank.Note("waiting");
         work->Wait();  // may have been through already
       } catch (const CollectiveError& error) {
         EXPECT_THAT(error.what(), HasSubstr("sudden"));
@@ -322,6 +324,88 @@ TEST_P(FailuresTest, TimeoutsSayWhoIsWaitedFor) {
       EXPECT_THAT(message, HasSubstr("rank 0 waited 0.3 s for " + waited_for));
     });
   }
+}
+
+// Whom the others wait for directly is another question: messages travel by way of other ranks.
+class AbsenceTest : public testing::TestWithParam<TestSetting> {
+ protected:
+  // A tenth of it is enough for answers of ranks on a busy machine.
+  static constexpr Duration kLongEnough = 4s;
+
+  int size() const { return GetParam().num_ranks; }
+  // `issue` on all ranks but `absent`, which knows nothing of it. Returns what they are told.
+  std::vector<std::string> WithoutRank(int absent, const Issue& issue,
+                                       const std::function<Duration(int rank)>& timeout) {
+    std::barrier over(size());
+    std::vector<std::string> messages(size());
+    RunRanks(size(), [&](TestRank& rank) {
+      const auto group = rank.Join(GetParam(), {.timeout = timeout(rank.rank())});
+      Memory memory;
+      group->Barrier()->Wait();
+      if (rank.rank() != absent) {
+        const auto work = issue(*group, memory);
+        messages[rank.rank()] = MessageOf<TimeoutError>([&] {
+          work->Wait();
+          group->Barrier()->Wait();
+        });
+      }
+      over.arrive_and_wait();
+    });
+    messages.erase(messages.begin() + absent);
+    return messages;
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(All, AbsenceTest,
+                         testing::Values(TestSetting{"shm", 4}, TestSetting{"gloo", 4},
+                                         TestSetting{"auto", 4, 2}, TestSetting{"gloo", 12},
+                                         TestSetting{"auto", 12, 3}),
+                         [](const auto& info) { return info.param.Name(); });
+
+TEST_P(AbsenceTest, EveryRankNamesTheOneThatIsAbsent) {
+  for (const auto& [absent, num_elements] :
+       {std::pair(0, 500'000), std::pair(1, 5), std::pair(size() - 1, 500'000)}) {
+    EXPECT_THAT(WithoutRank(absent, Reduces(num_elements), [](int) { return kLongEnough; }),
+                testing::Each(testing::EndsWith(fmt::format(" waited 4 s for rank {}", absent))));
+  }
+}
+
+// Who still has time answers for itself all the same.
+TEST_P(AbsenceTest, AlsoWhereOneRankIsShortOfTime) {
+  const int impatient = size() - 1;
+  EXPECT_THAT(
+      WithoutRank(1, Reduces(5'000),
+                  [&](int rank) { return rank == impatient ? kLongEnough : 60s; }),
+      testing::Each(testing::EndsWith(fmt::format("rank {} waited 4 s for rank 1", impatient))));
+}
+
+TEST_P(AbsenceTest, RanksThatWaitForEachOtherAreThere) {
+  RunRanks(size(), [&](TestRank& rank) {
+    const auto group = rank.Join(GetParam());
+    Memory memory;
+    // Each for the next one, the last one for the first.
+    const auto work = group->Receive(memory.Of(5), (rank.rank() + 1) % size(),
+                                     rank.rank() == 0 ? kLongEnough : 60s);
+    EXPECT_THAT(MessageOf<TimeoutError>([&] { work->Wait(); }),
+                testing::EndsWith("rank 0 waited 4 s for rank 1, in an operation too"));
+  });
+}
+
+// A chain of receives, each of which waits for what its sender waits for.
+TEST_P(AbsenceTest, AMessageIsAwaitedFromItsSender) {
+  std::barrier over(size());
+  RunRanks(size(), [&](TestRank& rank) {
+    const auto group = rank.Join(GetParam());
+    Memory memory;
+    if (rank.rank() >= 1) {
+      const auto work =
+          group->Receive(memory.Of(5), rank.rank() - 1, rank.rank() == 3 ? kLongEnough : 60s);
+      EXPECT_THAT(MessageOf<TimeoutError>([&] { work->Wait(); }),
+                  testing::EndsWith(
+                      "rank 3 waited 4 s for rank 2, in an operation too; rank 0 not in any"));
+    }
+    over.arrive_and_wait();
+  });
 }
 
 TEST_P(FailuresTest, AMonitoredBarrierNamesWhoIsMissingOnEveryRank) {

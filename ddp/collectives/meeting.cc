@@ -4,10 +4,13 @@
 #include <unistd.h>
 
 #include <fstream>
+#include <limits>
 #include <sstream>
 #include <utility>
 
 #include "ddp/collectives/failure.h"
+#include "ddp/collectives/store_values.h"
+#include "ddp/errors.h"
 #include "ddp/store/prefix_store.h"
 
 namespace ddp {
@@ -25,14 +28,35 @@ std::string Encode(const Member& member) {
                      member.address);
 }
 
-Member DecodeMember(std::istream& lines) {
-  Member member;
-  lines >> member.world_size;
-  lines.ignore();
-  std::getline(lines, member.backend);
-  std::getline(lines, member.host);
-  std::getline(lines, member.address);
-  return member;
+// One or more, one after the other. Throws CollectiveError where the store's `key` holds anything
+// else.
+std::vector<Member> DecodeMembers(const std::string& key, const std::string& value) {
+  std::vector<Member> members;
+  std::istringstream lines(value);
+  for (std::string line; std::getline(lines, line);) {
+    Member member;
+    member.world_size = ParseNumber(line, std::numeric_limits<int>::max()).value_or(0);
+    for (std::string* const text : {&member.backend, &member.host, &member.address}) {
+      std::getline(lines, *text);
+    }
+    // A line without an end isn't whole.
+    if (member.world_size == 0 || !lines || lines.eof()) ThrowIllegible(key, value);
+    members.push_back(std::move(member));
+  }
+  if (members.empty()) ThrowIllegible(key, value);
+  return members;
+}
+
+// As rank 0 wrote it. Throws CollectiveError where it can't have done so, and MismatchError with
+// what it says against the group.
+std::vector<Member> DecodeVerdict(const std::string& value) {
+  if (value.starts_with(kRefusal)) throw MismatchError(value.substr(1));
+  if (!value.starts_with(kMembers)) ThrowIllegible(kMembersKey, value);
+  std::vector<Member> members = DecodeMembers(kMembersKey, value.substr(1));
+  if (std::cmp_not_equal(members.size(), members.front().world_size)) {
+    ThrowIllegible(kMembersKey, value);
+  }
+  return members;
 }
 
 // The same for processes of one user and one boot of one machine, in one network namespace and in
@@ -90,22 +114,15 @@ std::string CollectMembers(Store& store, const ProcessGroupOptions& options, Dea
   try {
     for (int rank = 0; rank < options.world_size; ++rank) {
       const std::string text = store.Get(MemberKey(rank), TimeLeft(deadline));
-      std::istringstream lines(text);
-      CheckMember(options, rank, DecodeMember(lines));
+      const std::vector<Member> member = DecodeMembers(MemberKey(rank), text);
+      if (member.size() != 1) ThrowIllegible(MemberKey(rank), text);
+      CheckMember(options, rank, member.front());
       members += text;
     }
-  } catch (const MismatchError& error) {
+  } catch (const TimeoutError&) {
+    throw;
+  } catch (const CollectiveError& error) {
     return kRefusal + std::string(error.what());
-  }
-  return members;
-}
-
-std::vector<Member> DecodeMembers(const std::string& text) {
-  std::istringstream lines(text.substr(1));
-  std::vector<Member> members;
-  while (lines.peek() != std::istringstream::traits_type::eof()) {
-    members.push_back(DecodeMember(lines));
-    lines >> std::ws;
   }
   return members;
 }
@@ -133,9 +150,7 @@ Meeting MeetMembers(const ProcessGroupOptions& options) {
       store.Set(kMembersKey, CollectMembers(store, options, meeting.deadline),
                 TimeLeft(meeting.deadline));
     }
-    const std::string members = store.Get(kMembersKey, TimeLeft(meeting.deadline));
-    if (members.at(0) == kRefusal) throw MismatchError(members.substr(1));
-    meeting.members = DecodeMembers(members);
+    meeting.members = DecodeVerdict(store.Get(kMembersKey, TimeLeft(meeting.deadline)));
   } catch (const TimeoutError&) {
     ThrowMissing(store, options);
   }

@@ -36,7 +36,8 @@ struct Meeting {
 // numbered, so that the second of one rank meets the second of the others. Costs each rank a
 // constant number of store operations, rank 0 one for each member. Throws TimeoutError ("1 of 3
 // ranks joined within 2 s; missing: ranks 1, 2") and MismatchError where ranks disagree about the
-// world's size or the backend.
+// world's size or the backend, CollectiveError that names the key where the store holds what no
+// rank has written.
 Meeting MeetMembers(const ProcessGroupOptions& options);
 
 }  // namespace ddp

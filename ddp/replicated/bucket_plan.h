@@ -28,8 +28,8 @@ struct BucketPlan {
     int64_t offset_bytes;
   };
 
-  ops::DType dtype;
-  ops::Device device;
+  ops::DType dtype = ops::DType::kFloat32;
+  ops::Device device = ops::Device::Cpu();
   int64_t num_bytes = 0;  // up to the end of the last gradient
   std::vector<Slot> slots;
 };

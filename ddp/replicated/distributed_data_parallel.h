@@ -24,12 +24,17 @@
 // allows otherwise: then one that some rank has used gets the average, with zeros from the others,
 // and one that no rank has used has no gradient, so that optimizers leave it alone.
 //
+// Parameters that expect sparse gradients (ExpectSparseGrad in ops/autograd/grad.h; nn::Embedding's
+// option `sparse` does it) get the average as a sparse gradient, coalesced: each rank gives the rows
+// that it has touched, perhaps none. They travel behind the last bucket, past the hook.
+//
 // Parameters may be frozen and thawed between steps, by all ranks alike. The buckets follow.
 //
 // What is wrong, on any rank, that Backward throws on all of them, naming parameters and ranks:
 // std::logic_error for a parameter without a gradient, one that not all ranks have frozen or
 // thawed, one whose member in the model holds another tensor now, one that is reached otherwise
-// than in the first step of a static graph; NonFiniteGradientError where check_finite is set. The
+// than in the first step of a static graph, one whose gradient is dense where a sparse one was
+// expected; NonFiniteGradientError where check_finite is set. The
 // next step is as good as any. A Backward that reaches no parameter at all can't be seen: where
 // only one rank runs such, its peers wait until their timeout. A Backward that ends by another
 // exception aborts the group: the other ranks are waiting for its gradients.
@@ -78,7 +83,8 @@ struct DistributedDataParallelOptions {
 
   // Look for NaN and infinity in each rank's gradients before they are averaged.
   bool check_finite = false;
-  // In the place of the all-reduce; see communication_hook.h. Findings of ranks travel apart.
+  // In the place of the all-reduce; see communication_hook.h. Findings of ranks and sparse gradients
+  // travel apart.
   CommunicationHook hook = nullptr;
   // Called with the parameters of each bucket as soon as their gradients are averages, while later
   // buckets may still travel: the optimizer's step, say. Not with unused parameters.

@@ -24,7 +24,8 @@ void RequireSameModel(ProcessGroup& group, const ops::nn::Module& model,
   std::vector<std::string> lines;
   for (const ops::NamedTensor& parameter : model.Parameters()) {
     lines.push_back(DescribeTensor("parameter", parameter) +
-                    (RequiresGrad(parameter.tensor) ? "" : ", frozen"));
+                    (RequiresGrad(parameter.tensor) ? "" : ", frozen") +
+                    (ExpectsSparseGrad(parameter.tensor) ? ", sparse gradient" : ""));
   }
   for (const ops::NamedTensor& buffer : model.Buffers()) {
     lines.push_back(DescribeTensor("buffer", buffer));

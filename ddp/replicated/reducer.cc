@@ -12,6 +12,7 @@
 #include "absl/cleanup/cleanup.h"
 #include "ddp/collectives/reduce.h"
 #include "ddp/errors.h"
+#include "ddp/replicated/sparse_reduction.h"
 #include "ops/autograd/grad.h"
 #include "ops/optim/clip.h"
 
@@ -59,6 +60,7 @@ Reducer::Reducer(const std::vector<ops::NamedTensor>& parameters,
     parameter.name = name;
     parameter.tensor = tensor;
     parameter.trained = RequiresGrad(tensor);
+    parameter.sparse = ExpectsSparseGrad(tensor);
   }
   for (const auto& [name, handle] : handles) {
     const auto parameter = std::ranges::find_if(
@@ -82,7 +84,7 @@ Reducer::~Reducer() {
 std::vector<size_t> Reducer::UsualOrder() const {
   std::vector<size_t> order;
   for (size_t i = parameters_.size(); i-- > 0;) {
-    if (parameters_[i].trained) order.push_back(i);
+    if (parameters_[i].trained && !parameters_[i].sparse) order.push_back(i);
   }
   return order;
 }
@@ -92,7 +94,8 @@ void Reducer::MakeBuckets(std::vector<size_t> order) {
   const std::vector<size_t> planned(order_.rbegin(), order_.rend());
   std::vector<ops::NamedTensor> tensors;
   for (size_t i : planned) tensors.push_back({parameters_[i].name, parameters_[i].tensor});
-  const std::vector<BucketPlan> plans = PlanBuckets(tensors, options_.limits);
+  std::vector<BucketPlan> plans = PlanBuckets(tensors, options_.limits);
+  if (plans.empty()) plans.emplace_back();  // for the tail
 
   ++plan_;
   buckets_.clear();
@@ -151,6 +154,7 @@ void Reducer::OnGradient(size_t index) {
   Parameter& parameter = parameters_[index];
   ++parameter.completed;
   if (!parameter.trained) return;  // it has been thawed; FindChanges tells
+  if (parameter.sparse) return;    // it travels behind the buckets
   if (!order_is_known_) arrivals_.push_back(index);
   KeepInPlace(parameter);
   if (!DefersAll() && parameter.completed == parameter.expected.value_or(1)) {
@@ -207,20 +211,21 @@ void Reducer::Follow(const Attendance::Roll& roll) {
 
 // SetGrad may have put another tensor in the bucket's stead.
 void Reducer::KeepInPlace(const Parameter& parameter) {
+  if (parameter.sparse) return;
   if (Grad(parameter.tensor).raw_data() != parameter.place.raw_data()) {
     PlaceGrad(parameter.tensor, parameter.place);
   }
 }
 
 bool Reducer::HasGradient(const Parameter& parameter) const {
-  return !follows_ && Grad(parameter.tensor).defined();
+  return !follows_ && (Grad(parameter.tensor).defined() || SparseGrad(parameter.tensor).defined());
 }
 
 // What this Backward didn't reach: a gradient from an earlier one, which counts, or zeros.
 void Reducer::FillIn(const Parameter& parameter) {
   if (HasGradient(parameter)) {
     KeepInPlace(parameter);
-  } else {
+  } else if (!parameter.sparse) {
     parameter.place.FillZero();
   }
 }
@@ -253,8 +258,23 @@ void Reducer::CheckFinite(const Bucket& bucket) {
   }
 }
 
+void Reducer::CheckSparse(const Parameter& parameter) {
+  if (Grad(parameter.tensor).defined()) {
+    findings_.errors.push_back(fmt::format(
+        "the gradient of '{}' is dense, where a sparse one was expected: does something beside the "
+        "embedding use it?",
+        parameter.name));
+  }
+  if (!options_.check_finite) return;
+  const ops::SparseGradient gradient = SparseGrad(parameter.tensor);
+  if (gradient.defined() && !ops::optim::AllFinite(gradient.rows)) {
+    findings_.not_finite.push_back(parameter.name);
+  }
+}
+
 void Reducer::FindChanges() {
   for (const Parameter& parameter : parameters_) {
+    if (parameter.sparse) CheckSparse(parameter);
     const bool requires_grad = RequiresGrad(parameter.tensor);
     const bool thawed_and_frozen = !requires_grad && parameter.is_local && HasGradient(parameter);
     if (!parameter.trained && (requires_grad || thawed_and_frozen)) {
@@ -310,6 +330,19 @@ void Reducer::FillTail() {
   tail_.CopyFrom(Tensor::FromVector(tail, {NumInTail()}));
 }
 
+void Reducer::ReduceSparse() {
+  std::vector<ops::NamedTensor> trained;
+  std::vector<Tensor> tensors;
+  for (const Parameter& parameter : parameters_) {
+    if (!parameter.trained || !parameter.sparse) continue;
+    trained.push_back({parameter.name, parameter.tensor});
+    tensors.push_back(parameter.tensor);
+  }
+  if (trained.empty()) return;
+  ReduceSparseGradients(group_, tensors, scale_.value_or(1.0 / group_.size()), !follows_);
+  if (options_.on_reduced) options_.on_reduced(trained);
+}
+
 void Reducer::Finish() {
   for (const Parameter& parameter : parameters_) {
     if (parameter.trained && parameter.completed == 0 && !follows_) FillIn(parameter);
@@ -327,6 +360,7 @@ void Reducer::Finish() {
     if (options_.on_reduced) options_.on_reduced(buckets_[index].trained);
   });
   if (tail_work_) std::exchange(tail_work_, nullptr)->Wait();
+  ReduceSparse();
   const Clock::time_point finished = Clock::now();
   exposed_seconds_ += std::chrono::duration<double>(finished - walked).count();
   if (options_.observer != nullptr) Report(walked, finished);
@@ -363,7 +397,7 @@ void Reducer::ApplyTail(const std::vector<double>& tail) {
   if (!MayLackGradients() && !follows_) return;
   for (size_t i = 0; i < parameters_.size(); ++i) {
     const Parameter& parameter = parameters_[i];
-    if (!parameter.trained) continue;
+    if (!parameter.trained || parameter.sparse) continue;
     if (MayLackGradients() && tail[1 + i] == 0) {
       ClearGrad(parameter.tensor);
     } else if (!HasGradient(parameter)) {
@@ -406,17 +440,16 @@ void Reducer::Adopt(const Verdict& verdict, std::span<const Findings> ranks) {
     return std::ranges::find(names, name) != names.end();
   };
   for (Parameter& parameter : parameters_) {
-    const Tensor& tensor = parameter.tensor;
     const bool is_used = std::ranges::any_of(ranks, [&](const Findings& rank) {
       return !rank.follows && !contains(rank.unreached, parameter.name);
     });
     if (contains(verdict.thawed, parameter.name)) {
       parameter.trained = true;
-      if (is_used) AverageAlone(tensor);
+      if (is_used) AverageAlone(parameter);
     }
     if (contains(verdict.frozen, parameter.name)) {
       parameter.trained = false;
-      PlaceGrad(tensor, {});
+      if (!parameter.sparse) PlaceGrad(parameter.tensor, {});
       parameter.place = Tensor();
     }
   }
@@ -425,12 +458,16 @@ void Reducer::Adopt(const Verdict& verdict, std::span<const Findings> ranks) {
   MakeBuckets(UsualOrder());
 }
 
-void Reducer::AverageAlone(const Tensor& parameter) {
-  const Tensor gradient = !follows_ && Grad(parameter).defined()
-                              ? Grad(parameter)
-                              : Tensor::Zeros(parameter.shape(), parameter.options());
+void Reducer::AverageAlone(const Parameter& parameter) {
+  const Tensor& tensor = parameter.tensor;
+  if (parameter.sparse) {
+    ReduceSparseGradients(group_, {&tensor, 1}, scale_.value_or(1.0 / group_.size()), !follows_);
+    return;
+  }
+  const Tensor gradient =
+      HasGradient(parameter) ? Grad(tensor) : Tensor::Zeros(tensor.shape(), tensor.options());
   group_.AllReduce(BufferOf(gradient), AverageOfRanks())->Wait();
-  SetGrad(parameter, gradient);
+  SetGrad(tensor, gradient);
 }
 
 void Reducer::NoteReady(size_t bucket) {
@@ -491,6 +528,9 @@ std::string Reducer::DescribeBuckets() const {
     const Tensor& gradients = bucket.gradients.gradients;
     text += fmt::format("bucket {}: {} bytes of {}: {}\n", bucket.gradients.index,
                         gradients.num_bytes(), Name(gradients.dtype()), fmt::join(names, ", "));
+  }
+  for (const Parameter& parameter : parameters_) {
+    if (parameter.trained && parameter.sparse) text += fmt::format("sparse: {}\n", parameter.name);
   }
   return text;
 }

@@ -12,6 +12,10 @@
 // ended well, so every rank learns at no cost whether any had findings; then they tell each other,
 // and all do the same: freeze or thaw parameters that all have, or throw.
 //
+// Parameters that expect sparse gradients (ops/autograd/grad.h) have no place in a bucket. Theirs
+// are added up when all buckets have come back (sparse_reduction.h); the last bucket leaves no
+// sooner than they are complete, so that the tail knows of them.
+//
 // A Backward that someone else's exception ends leaves the other ranks waiting for buckets that
 // won't come: the group is aborted, and the next operation of every rank says so.
 // Used by DistributedDataParallel. The parameters' tensors are kept; the group must live as long as
@@ -93,8 +97,9 @@ class Reducer {
     std::string name;
     ops::Tensor tensor;
     bool trained = false;  // false: frozen, with no part in any bucket
-    ops::Tensor place;     // of its gradient, in a bucket
-    size_t bucket = 0;
+    bool sparse = false;   // is its gradient expected to be
+    ops::Tensor place;     // of its gradient, in a bucket; undefined where that is sparse
+    size_t bucket = 0;     // which waits for it
     int64_t hook = 0;
     // How often a Backward completes its gradient, where that is known; more than once where
     // recomputation visits it in parts.
@@ -124,8 +129,10 @@ class Reducer {
   void BeginAs(const Attendance::Roll& roll);
   std::shared_ptr<Work> SendBucket(int index);
   void CheckFinite(const Bucket& bucket);
+  void CheckSparse(const Parameter& parameter);
   void FillTail();
   void FindChanges();
+  void ReduceSparse();
   void Finish();
   // Then either of these ends it.
   void Settle();
@@ -136,7 +143,7 @@ class Reducer {
   void LearnOrder();
   void Adopt(const Verdict& verdict, std::span<const Findings> ranks);
   // A gradient that is in no bucket; ranks without one give zeros.
-  void AverageAlone(const ops::Tensor& parameter);
+  void AverageAlone(const Parameter& parameter);
 
   bool MayLackGradients() const { return options_.find_unused_parameters || options_.static_graph; }
   bool DefersAll() const;

@@ -42,6 +42,14 @@ ABSL_FLAG(std::optional<int64_t>, warmup_steps, std::nullopt,
 ABSL_FLAG(int64_t, step_size, 0,
           "steps after which the step schedule divides by 10; 0: a third of all");
 ABSL_FLAG(int64_t, accumulate_steps, 1, "batches whose gradients are added up for one step");
+ABSL_FLAG(std::string, precision, "fp32",
+          "of parameters and activations: fp32, bf16 or fp16, with float32 masters of the weights");
+ABSL_FLAG(std::string, average, "ranks",
+          "what gradients become: ranks: the mean of the ranks' means; samples: the mean over all "
+          "examples of a step, however they are spread");
+ABSL_FLAG(std::optional<std::string>, on_nonfinite, std::nullopt,
+          "what a NaN or infinite gradient does: stop, naming parameter and rank; skip the step on "
+          "all ranks; ignore");
 ABSL_FLAG(int64_t, seed, 0, "of initial weights, synthetic data and the order of examples");
 
 ABSL_FLAG(int64_t, nproc_per_node, 2,
@@ -55,6 +63,14 @@ ABSL_FLAG(std::string, interface, "",
 ABSL_FLAG(std::string, device, "cpu", "where tensors live");
 ABSL_FLAG(int64_t, threads, 1, "threads per rank; results don't depend on it");
 ABSL_FLAG(int64_t, bucket_bytes, 25 << 20, "bytes of gradients that travel together");
+ABSL_FLAG(std::string, hook, "none",
+          "how gradients travel: none (as they are), fp16, bf16, int8, topk[:RATIO], "
+          "powersgd[:RANK[:START]], local[:PERIOD[:START]]; fp16+powersgd:2 is one around another");
+ABSL_FLAG(bool, find_unused_parameters, false, "steps may leave parameters out");
+ABSL_FLAG(bool, static_graph, false, "every step reaches the parameters that the first one does");
+ABSL_FLAG(bool, sync_batch_norm, false, "batch statistics are those of all ranks' batches");
+ABSL_FLAG(bool, overlap_optimizer, false,
+          "the optimizer steps each bucket as soon as it is averaged; the bits are the same");
 ABSL_FLAG(absl::Duration, timeout, absl::Minutes(10), "longest wait for another rank");
 ABSL_FLAG(absl::Duration, heartbeat_timeout, absl::Seconds(60),
           "silence of another machine, or of the network to it, after which it counts as lost");
@@ -77,9 +93,10 @@ const FlagGroups& Groups() {
       {"Training",
        {"batch_size", "epochs", "max_steps", "optimizer", "learning_rate", "momentum", "nesterov",
         "weight_decay", "clip_norm", "schedule", "warmup_steps", "step_size", "accumulate_steps",
-        "seed"}},
+        "precision", "average", "on_nonfinite", "seed"}},
       {"Ranks",
-       {"nproc_per_node", "backend", "interface", "device", "threads", "bucket_bytes", "timeout",
+       {"nproc_per_node", "backend", "interface", "device", "threads", "bucket_bytes", "hook",
+        "find_unused_parameters", "static_graph", "sync_batch_norm", "overlap_optimizer", "timeout",
         "heartbeat_timeout", "flight_record_dir"}},
       {"Output", {"log_every", "eval_every", "summary_json", "losses", "save"}},
   };
@@ -131,12 +148,21 @@ TrainOptions OptionsFromFlags(const Environment& environment) {
   options.warmup_steps = absl::GetFlag(FLAGS_warmup_steps).value_or(model.warmup_steps);
   options.step_size = absl::GetFlag(FLAGS_step_size);
   options.accumulate_steps = absl::GetFlag(FLAGS_accumulate_steps);
+  options.precision = absl::GetFlag(FLAGS_precision);
+  options.average = absl::GetFlag(FLAGS_average);
+  options.on_nonfinite = absl::GetFlag(FLAGS_on_nonfinite)
+                             .value_or(options.precision == "fp16" ? "skip" : options.on_nonfinite);
   options.seed = absl::GetFlag(FLAGS_seed);
   options.backend = absl::GetFlag(FLAGS_backend);
   options.interface = absl::GetFlag(FLAGS_interface);
   options.device = NamingFlag("device", device, [&] { return ops::Device::Parse(device); });
   options.threads = absl::GetFlag(FLAGS_threads);
   options.bucket_bytes = absl::GetFlag(FLAGS_bucket_bytes);
+  options.hook = absl::GetFlag(FLAGS_hook);
+  options.find_unused_parameters = absl::GetFlag(FLAGS_find_unused_parameters);
+  options.static_graph = absl::GetFlag(FLAGS_static_graph);
+  options.sync_batch_norm = absl::GetFlag(FLAGS_sync_batch_norm);
+  options.overlap_optimizer = absl::GetFlag(FLAGS_overlap_optimizer);
   options.timeout = absl::ToChronoNanoseconds(absl::GetFlag(FLAGS_timeout));
   options.heartbeat_timeout = absl::ToChronoNanoseconds(absl::GetFlag(FLAGS_heartbeat_timeout));
   options.flight_record_dir = absl::GetFlag(FLAGS_flight_record_dir);
@@ -187,6 +213,7 @@ std::string HelpText() {
                                {"clip_norm", PerModel(&ModelInfo::clip_norm)},
                                {"schedule", PerModel(&ModelInfo::schedule)},
                                {"warmup_steps", PerModel(&ModelInfo::warmup_steps)},
+                               {"on_nonfinite", "stop, but skip with --precision=fp16"},
                                {"vocab", "what the data has"}}));
 }
 

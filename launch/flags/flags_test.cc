@@ -104,6 +104,12 @@ TEST_F(Flags, EveryFlagArrives) {
                                     "--schedule=cosine",
                                     "--warmup_steps=5",
                                     "--step_size=8",
+                                    "--precision=bf16",
+                                    "--average=samples",
+                                    "--on_nonfinite=ignore",
+                                    "--hook=fp16+topk:0.5",
+                                    "--find_unused_parameters",
+                                    "--static_graph",
                                     "--save=/w"});
   EXPECT_EQ(parsed.num_ranks, 3);
   const TrainOptions& train = parsed.train;
@@ -137,7 +143,32 @@ TEST_F(Flags, EveryFlagArrives) {
   EXPECT_EQ(train.schedule, "cosine");
   EXPECT_EQ(train.warmup_steps, 5);
   EXPECT_EQ(train.step_size, 8);
+  EXPECT_EQ(train.precision, "bf16");
+  EXPECT_EQ(train.average, "samples");
+  EXPECT_EQ(train.on_nonfinite, "ignore");
+  EXPECT_EQ(train.hook, "fp16+topk:0.5");
+  EXPECT_TRUE(train.find_unused_parameters);
+  EXPECT_TRUE(train.static_graph);
   EXPECT_EQ(train.save, "/w");
+}
+
+TEST_F(Flags, ReplicationMayBeSynchronizedAndOverlapped) {
+  const TrainOptions plain = Parse({"--model=resnet"}).train;
+  EXPECT_FALSE(plain.sync_batch_norm || plain.overlap_optimizer);
+  const TrainOptions options =
+      Parse({"--model=resnet", "--sync_batch_norm", "--overlap_optimizer"}).train;
+  EXPECT_TRUE(options.sync_batch_norm && options.overlap_optimizer);
+}
+
+TEST_F(Flags, InFloat16StepsAreSkippedUnlessToldOtherwise) {
+  EXPECT_EQ(Parse({"--precision=bf16"}).train.on_nonfinite, "stop");
+  EXPECT_EQ(Parse({"--precision=fp16"}).train.on_nonfinite, "skip");
+  EXPECT_THAT(
+      [&] {
+        Parse({"--precision=fp16", "--on_nonfinite=stop"});
+      },
+      ThrowsMessage<std::invalid_argument>(
+          HasSubstr("--on_nonfinite=stop doesn't go with --precision=fp16")));
 }
 
 TEST_F(Flags, ValuesMayFollowABlank) {
@@ -207,6 +238,9 @@ INSTANTIATE_TEST_SUITE_P(
         BadCase{{"--data=digit"}, "--data=digit: unknown data 'digit'; did you mean 'digits'?"},
         BadCase{{"--model=linear", "--data=mnist:d"}, "model linear can't learn from mnist"},
         BadCase{{"--optimizer=sdg"}, "unknown optimizer 'sdg'; did you mean 'sgd'?"},
+        BadCase{{"--hook=topk:2"}, "--hook=topk:2: "},
+        BadCase{{"--model=gpt", "--overlap_optimizer"},
+                "--overlap_optimizer doesn't go with --clip_norm=1"},
         BadCase{{"--device=gpu"}, "--device=gpu: "}));
 
 TEST(Help, ExplainsEveryFlagOnce) {
@@ -223,7 +257,7 @@ TEST(Help, ExplainsEveryFlagOnce) {
     EXPECT_NE(help.find(entry), std::string::npos) << name << " is in no group";
     EXPECT_EQ(help.find(entry), help.rfind(entry)) << name << " is explained twice";
   }
-  EXPECT_EQ(num_flags, 36);
+  EXPECT_EQ(num_flags, 44);
 }
 
 }  // namespace

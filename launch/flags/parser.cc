@@ -97,7 +97,7 @@ std::string DescribeFlags(const FlagGroups& groups,
     text += group.title + "\n";
     for (const std::string& name : group.flags) {
       const absl::CommandLineFlag& flag = FindFlag(name, groups);
-      text += fmt::format("  --{:<18}{}{}\n", name, flag.Help(), Default(name, flag, defaults));
+      text += fmt::format("  --{:<23}{}{}\n", name, flag.Help(), Default(name, flag, defaults));
     }
     text += "\n";
   }

@@ -79,6 +79,7 @@ const std::vector<ModelInfo>& Models() {
       {.name = "resnet",
        .description = "three residual blocks of 16 and 32 channels, with batch norm",
        .task = Task::kClassification,
+       .has_batch_norm = true,
        .data = "digits",
        .batch_size = 64,
        .epochs = 2,

@@ -21,6 +21,7 @@ struct ModelInfo {
   std::string name;
   std::string description;
   Task task = Task::kClassification;
+  bool has_batch_norm = false;
   std::string data;
   int64_t batch_size = 64;
   int64_t epochs = 1;

@@ -50,10 +50,7 @@ Mlp::Mlp(const std::vector<int64_t>& widths, ops::Generator& generator) {
   }
 }
 
-ops::Tensor Mlp::Forward(const ops::Tensor& x) {
-  const int64_t batch = x.dim(0);
-  return Sequential::Forward(ops::Reshape(x, {batch, batch == 0 ? 0 : x.num_elements() / batch}));
-}
+ops::Tensor Mlp::Forward(const ops::Tensor& x) { return Sequential::Forward(ops::Flatten(x)); }
 
 std::unique_ptr<ops::nn::Module> MakeModel(const ModelInfo& info, const ModelOptions& options,
                                            uint64_t seed) {

@@ -7,6 +7,7 @@
 #include <span>
 
 #include "ddp/data/data_loader.h"
+#include "launch/trainer/precision.h"
 #include "ops/autograd/grad.h"
 
 namespace launch {
@@ -19,11 +20,12 @@ struct Sums {
   double examples = 0;
 };
 
-Sums SumOverMyExamples(ops::nn::Module& model, Task task, ddp::DataLoader& loader) {
+Sums SumOverMyExamples(ops::nn::Module& model, Task task, ddp::DataLoader& loader,
+                       ops::DType precision) {
   const Loss loss_of = LossOf(task);
   Sums sums;
   for (const ddp::Batch& batch : loader) {
-    const ops::Tensor outputs = model.Forward(batch.inputs);
+    const ops::Tensor outputs = OutputsOf(model, batch.inputs, precision);
     const auto size = static_cast<double>(batch.size());
     sums.loss += size * loss_of(outputs, batch.targets).Item();
     if (task == Task::kClassification) {
@@ -37,7 +39,7 @@ Sums SumOverMyExamples(ops::nn::Module& model, Task task, ddp::DataLoader& loade
 }  // namespace
 
 Evaluation Evaluate(ops::nn::Module& model, Task task, const ddp::Dataset& data, int64_t batch_size,
-                    ddp::ProcessGroup& group) {
+                    ddp::ProcessGroup& group, ops::DType precision) {
   const ddp::DistributedSampler sampler(data.size(),
                                         {.rank = group.rank(),
                                          .world_size = group.size(),
@@ -48,7 +50,7 @@ Evaluation Evaluate(ops::nn::Module& model, Task task, const ddp::Dataset& data,
   Sums sums;
   if (sampler.num_examples() > 0) {
     ddp::DataLoader loader(data, sampler, {.batch_size = batch_size});
-    sums = SumOverMyExamples(model, task, loader);
+    sums = SumOverMyExamples(model, task, loader, precision);
   }
   model.Train();
   group

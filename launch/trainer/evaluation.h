@@ -23,9 +23,10 @@ struct Evaluation {
 std::string Describe(const Evaluation& evaluation, std::string_view separator);
 
 // To be called by all ranks: each takes a part of the examples, every example is seen once, and all
-// get the same result. Puts the model in evaluation mode, and back.
+// get the same result. Puts the model, whose parameters are of `precision`, in evaluation mode, and
+// back.
 Evaluation Evaluate(ops::nn::Module& model, Task task, const ddp::Dataset& data, int64_t batch_size,
-                    ddp::ProcessGroup& group);
+                    ddp::ProcessGroup& group, ops::DType precision = ops::DType::kFloat32);
 
 // How many rows of logits[batch, classes] are largest at targets[batch].
 int64_t CountCorrect(const ops::Tensor& logits, const ops::Tensor& targets);

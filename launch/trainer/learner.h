@@ -9,14 +9,20 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <span>
+#include <vector>
 
 #include "ddp/collectives/process_group.h"
 #include "ddp/data/data_loader.h"
 #include "ddp/data/dataset.h"
+#include "ddp/replicated/communication_hooks.h"
 #include "ddp/replicated/distributed_data_parallel.h"
 #include "launch/models/models.h"
 #include "launch/trainer/options.h"
 #include "ops/nn/module.h"
+#include "ops/optim/loss_scaler.h"
+#include "ops/optim/master_weights.h"
 #include "ops/optim/optimizer.h"
 #include "ops/optim/schedule.h"
 
@@ -32,14 +38,27 @@ class Learner {
   int64_t total_steps() const { return total_steps_; }
 
   // One step of the optimizer, on accumulate_steps batches; the last step has what is left. Returns
-  // this rank's loss before the step, the mean over its batches.
+  // this rank's loss before the step, the mean over its batches, or over its examples with
+  // --average=samples; 0 where it has none. Throws ddp::NonFiniteGradientError, on all ranks, with
+  // --on_nonfinite=stop.
   double Step(bool with_gradient_norm = false);
+  // What that loss counts in means over ranks and steps: 1, or with --average=samples the examples,
+  // in full batches.
+  double loss_weight() const { return loss_weight_; }
+  // Steps left out so far, on all ranks, because a gradient wasn't finite.
+  int64_t skipped_steps() const { return skipped_steps_; }
 
   // At the last step that was asked for it: the Euclidean norm of all gradients together, before
   // clipping.
   double gradient_norm() const { return gradient_norm_; }
 
+  // With parameters of --precision. Between steps, ranks have the same ones unless --hook=local
+  // lets them drift: AverageRanks, which all ranks call, ends that.
   ops::nn::Module& model() const { return *model_; }
+  void AverageRanks();
+  // What a float32 model would be saved as, whatever the precision. The tensors change with each
+  // step.
+  std::vector<ops::NamedTensor> StateDict() const;
   int64_t num_parameters() const;
   double learning_rate() const { return optimizer_->learning_rate(); }
 
@@ -51,23 +70,39 @@ class Learner {
   double communication_seconds() const { return replicated_.exposed_communication_seconds(); }
 
  private:
-  double ForwardBackward(int64_t num_batches);
+  ddp::DistributedDataParallelOptions ReplicationOptions(const TrainOptions& options);
+  ops::Tensor Forward(int64_t num_batches);
   ddp::Batch NextBatch();
+  bool BackwardOverRanks(const ops::Tensor& loss);
   void UpdateWeights(bool with_gradient_norm);
+  void StepBucket(std::span<const ops::NamedTensor> parameters);
 
+  const ops::DType precision_;
+  const bool by_samples_;
+  const bool overlaps_;
+  const bool skips_nonfinite_;
+  const int64_t batch_size_;
   const int64_t accumulate_steps_;
   const double clip_norm_;
+  const int64_t num_examples_;   // of this rank in an epoch, none repeated
   const int64_t first_example_;  // of a batch, in the batches of all ranks
   ddp::DataLoader loader_;
   int64_t batches_left_;
   const int64_t total_steps_;
-  const Loss loss_;
+  const Loss loss_of_;
+  const ddp::ChosenHook hook_;
   const std::unique_ptr<ops::nn::Module> model_;
   ddp::DistributedDataParallel replicated_;  // the model, with gradients averaged over the ranks
+  ops::optim::MasterWeights masters_;        // the parameters themselves in float32
+  std::optional<ops::optim::LossScaler> scaler_;
+  std::optional<ddp::PeriodicAverager> averager_;
   const std::unique_ptr<ops::optim::Optimizer> optimizer_;
   const ops::optim::ScheduleOptions schedule_;
   int64_t steps_ = 0;
   int64_t batches_ = 0;
+  int64_t skipped_steps_ = 0;
+  double loss_ = 0;  // of the running step, times its weight
+  double loss_weight_ = 0;
   double gradient_norm_ = 0;
   int64_t samples_ = 0;
 };

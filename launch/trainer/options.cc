@@ -8,6 +8,7 @@
 #include <map>
 #include <stdexcept>
 
+#include "ddp/replicated/communication_hooks.h"
 #include "launch/text/text.h"
 #include "ops/optim/schedule.h"
 
@@ -69,6 +70,57 @@ void ValidateOptimizer(const TrainOptions& options) {
           fmt::format("0, as {} has betas instead", options.optimizer));
 }
 
+void RequireOneOf(const std::vector<std::string>& known, const char* flag,
+                  const std::string& value) {
+  Require(std::ranges::find(known, value) != known.end(), flag, value,
+          fmt::format("one of {}", fmt::join(known, ", ")));
+}
+
+// Two flags that are good only without each other, as "--hook=local".
+void RefuseTogether(bool both, const std::string& one, const std::string& other,
+                    const std::string& reason) {
+  if (both) {
+    throw std::invalid_argument(fmt::format("--{} doesn't go with --{}: {}", one, other, reason));
+  }
+}
+
+void ValidateOverlap(const TrainOptions& options, bool drifts) {
+  const auto refuse = [&](bool other_is_on, const std::string& other, const std::string& reason) {
+    RefuseTogether(options.overlap_optimizer && other_is_on, "overlap_optimizer", other, reason);
+  };
+  refuse(options.clip_norm > 0, fmt::format("clip_norm={}", options.clip_norm),
+         "the norm isn't known before the last gradient; --clip_norm=0 would do");
+  refuse(options.precision == "fp16", "precision=fp16",
+         "whether a step is taken isn't known before the last gradient");
+  refuse(options.on_nonfinite == "skip", "on_nonfinite=skip",
+         "whether a step is taken isn't known before the last gradient");
+  refuse(drifts, "hook=" + options.hook, "its averages come after whole steps");
+  refuse(options.find_unused_parameters, "find_unused_parameters",
+         "which gradients there are isn't known before the last bucket");
+  refuse(options.static_graph, "static_graph",
+         "which gradients there are isn't known before the last bucket");
+}
+
+void ValidateReplication(const TrainOptions& options) {
+  RequireOneOf({"fp32", "bf16", "fp16"}, "precision", options.precision);
+  RequireOneOf({"ranks", "samples"}, "average", options.average);
+  RequireOneOf({"stop", "skip", "ignore"}, "on_nonfinite", options.on_nonfinite);
+  const bool drifts = NamingFlag("hook", options.hook,
+                                 [&] { return ddp::MakeHook(options.hook).averaging.has_value(); });
+  const bool is_fp16 = options.precision == "fp16";
+  RefuseTogether(is_fp16 && options.on_nonfinite != "skip", "on_nonfinite=" + options.on_nonfinite,
+                 "precision=fp16",
+                 "its loss scaler finds the largest scale by overflows, which must be skipped");
+  RefuseTogether(drifts && is_fp16, "hook=" + options.hook, "precision=fp16",
+                 "ranks with gradients of their own would skip other steps");
+  RefuseTogether(drifts && options.average == "samples", "hook=" + options.hook, "average=samples",
+                 "it averages parameters, which have no samples to count");
+  Require(!options.sync_batch_norm || FindModel(options.model).has_batch_norm, "sync_batch_norm",
+          options.sync_batch_norm,
+          fmt::format("a model with batch norm, which {} isn't", options.model));
+  ValidateOverlap(options, drifts);
+}
+
 void ValidateDevice(const ops::Device& device) {
   NamingFlag("device", device.ToString(), [&] {
     ops::CheckAvailable(device);
@@ -97,6 +149,12 @@ ModelOptions ModelOptionsOf(const TrainOptions& options) {
   return {.hidden = options.hidden, .gpt = options.gpt, .images = ImagesOf(options.data)};
 }
 
+ops::DType PrecisionOf(const TrainOptions& options) {
+  if (options.precision == "bf16") return ops::DType::kBFloat16;
+  if (options.precision == "fp16") return ops::DType::kFloat16;
+  return ops::DType::kFloat32;
+}
+
 void Validate(const TrainOptions& options) {
   ValidateModelAndData(options);
   RequireAtLeast(1, "batch_size", options.batch_size);
@@ -105,6 +163,7 @@ void Validate(const TrainOptions& options) {
   Require(options.epochs > 0 || options.max_steps > 0, "epochs", options.epochs,
           "a limit: --epochs or --max_steps above 0");
   ValidateOptimizer(options);
+  ValidateReplication(options);
   RequireAtLeast(1, "accumulate_steps", options.accumulate_steps);
   RequireAtLeast(0, "seed", options.seed);
   ValidateDevice(options.device);
@@ -147,6 +206,14 @@ std::vector<std::pair<std::string, std::string>> SharedOptions(const TrainOption
       {"step_size", std::to_string(options.step_size)},
       {"accumulate_steps", std::to_string(options.accumulate_steps)},
       {"seed", std::to_string(options.seed)},
+      {"precision", options.precision},
+      {"average", options.average},
+      {"on_nonfinite", options.on_nonfinite},
+      {"hook", options.hook},
+      {"find_unused_parameters", fmt::format("{}", options.find_unused_parameters)},
+      {"static_graph", fmt::format("{}", options.static_graph)},
+      {"sync_batch_norm", fmt::format("{}", options.sync_batch_norm)},
+      {"overlap_optimizer", fmt::format("{}", options.overlap_optimizer)},
       {"bucket_bytes", std::to_string(options.bucket_bytes)},
       {"log_every", std::to_string(options.log_every)},
       {"eval_every", std::to_string(options.eval_every)},

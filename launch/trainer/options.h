@@ -11,6 +11,7 @@
 #include "ddp/duration.h"
 #include "launch/models/catalog.h"
 #include "ops/tensor/device.h"
+#include "ops/tensor/dtype.h"
 
 namespace launch {
 
@@ -37,6 +38,14 @@ struct TrainOptions {
   int64_t step_size = 0;         // steps between decays of the step schedule; 0: a third of all
   int64_t accumulate_steps = 1;  // batches whose gradients are added up for one step
   int64_t seed = 0;
+  // Of the model's parameters: fp32, bf16 or fp16. Sums, losses and what is saved are float32.
+  std::string precision = "fp32";
+  // What gradients become: ranks: the mean of the ranks' means; samples: the mean over all examples
+  // of the step, however they are spread over ranks and batches.
+  std::string average = "ranks";
+  // A gradient that is NaN or infinite: stop ends the run, skip leaves the step out on all ranks,
+  // ignore doesn't look. (fp16 always skips, by its loss scaler.)
+  std::string on_nonfinite = "stop";
 
   // Where, and how the ranks work together.
   std::string backend = "auto";
@@ -44,6 +53,11 @@ struct TrainOptions {
   ops::Device device = ops::Device::Cpu();
   int64_t threads = 1;  // of a rank
   int64_t bucket_bytes = 25 << 20;
+  std::string hook = "none";  // ddp/replicated/communication_hooks.h
+  bool find_unused_parameters = false;
+  bool static_graph = false;
+  bool sync_batch_norm = false;
+  bool overlap_optimizer = false;  // a step for each bucket as soon as it is averaged
   ddp::Duration timeout = ddp::kDefaultTimeout;
   ddp::Duration heartbeat_timeout = ddp::kDefaultHeartbeatTimeout;
   // Where ranks write what their collectives did when one fails; "": nowhere.
@@ -59,6 +73,8 @@ struct TrainOptions {
 
 // What the model of these options is made of.
 ModelOptions ModelOptionsOf(const TrainOptions& options);
+
+ops::DType PrecisionOf(const TrainOptions& options);
 
 // Throws std::invalid_argument for the first option that makes no sense: "--learning_rate=-1:
 // expected ...".

@@ -90,6 +90,62 @@ INSTANTIATE_TEST_SUITE_P(
         BadCase{"Threads", [](auto& o) { o.threads = 0; }, "--threads=0: expected"},
         BadCase{"Bucket", [](auto& o) { o.bucket_bytes = 0; }, "--bucket_bytes=0: expected"},
         BadCase{"Timeout", [](auto& o) { o.timeout = {}; }, "--timeout=0s: expected a duration"},
+        BadCase{"Precision", [](auto& o) { o.precision = "fp8"; },
+                "--precision=fp8: expected one of fp32, bf16, fp16"},
+        BadCase{"Average", [](auto& o) { o.average = "tokens"; },
+                "--average=tokens: expected one of ranks, samples"},
+        BadCase{"OnNonfinite", [](auto& o) { o.on_nonfinite = "go"; },
+                "--on_nonfinite=go: expected one of stop, skip, ignore"},
+        BadCase{"Hook", [](auto& o) { o.hook = "zip"; },
+                "--hook=zip: no communication hook is called 'zip'"},
+        BadCase{"HookNumber", [](auto& o) { o.hook = "local:0"; }, "--hook=local:0: "},
+        BadCase{"StopInFp16", [](auto& o) { o.precision = "fp16"; },
+                "--on_nonfinite=stop doesn't go with --precision=fp16"},
+        BadCase{"LocalInFp16",
+                [](auto& o) {
+                  o.precision = "fp16";
+                  o.on_nonfinite = "skip";
+                  o.hook = "local:8";
+                },
+                "--hook=local:8 doesn't go with --precision=fp16"},
+        BadCase{"LocalBySamples",
+                [](auto& o) {
+                  o.hook = "local+bf16";
+                  o.average = "samples";
+                },
+                "--hook=local+bf16 doesn't go with --average=samples"},
+        BadCase{"SyncBatchNorm", [](auto& o) { o.sync_batch_norm = true; },
+                "--sync_batch_norm=true: expected a model with batch norm, which mlp isn't"},
+        BadCase{"OverlapAndClip",
+                [](auto& o) {
+                  o.overlap_optimizer = true;
+                  o.clip_norm = 1;
+                },
+                "--overlap_optimizer doesn't go with --clip_norm=1"},
+        BadCase{"OverlapAndFp16",
+                [](auto& o) {
+                  o.overlap_optimizer = true;
+                  o.precision = "fp16";
+                  o.on_nonfinite = "skip";
+                },
+                "--overlap_optimizer doesn't go with --precision=fp16"},
+        BadCase{"OverlapAndSkip",
+                [](auto& o) {
+                  o.overlap_optimizer = true;
+                  o.on_nonfinite = "skip";
+                },
+                "--overlap_optimizer doesn't go with --on_nonfinite=skip"},
+        BadCase{"OverlapAndLocal",
+                [](auto& o) {
+                  o.overlap_optimizer = true;
+                  o.hook = "local";
+                },
+                "--overlap_optimizer doesn't go with --hook=local"},
+        BadCase{"OverlapAndUnused",
+                [](auto& o) { o.overlap_optimizer = o.find_unused_parameters = true; },
+                "--overlap_optimizer doesn't go with --find_unused_parameters"},
+        BadCase{"OverlapAndStatic", [](auto& o) { o.overlap_optimizer = o.static_graph = true; },
+                "--overlap_optimizer doesn't go with --static_graph"},
         BadCase{"LogEvery", [](auto& o) { o.log_every = 0; }, "--log_every=0: expected"},
         BadCase{"EvalEvery", [](auto& o) { o.eval_every = -1; }, "--eval_every=-1: expected"}),
     [](const auto& info) { return info.param.name; });
@@ -111,6 +167,29 @@ TEST(TrainOptions, SharedOptionsTellRunsApart) {
   EXPECT_EQ(SharedOptions(one), SharedOptions(other));
   other.learning_rate = 0.02;
   EXPECT_NE(SharedOptions(one), SharedOptions(other));
+}
+
+TEST(TrainOptions, WhatRanksDoTogetherIsShared) {
+  const std::function<void(TrainOptions&)> changes[] = {
+      [](TrainOptions& o) { o.precision = "bf16"; },
+      [](TrainOptions& o) { o.average = "samples"; },
+      [](TrainOptions& o) { o.on_nonfinite = "skip"; },
+      [](TrainOptions& o) { o.hook = "fp16"; },
+      [](TrainOptions& o) { o.find_unused_parameters = true; },
+      [](TrainOptions& o) { o.static_graph = true; },
+      [](TrainOptions& o) { o.overlap_optimizer = true; },
+  };
+  for (const auto& change : changes) {
+    TrainOptions other;
+    change(other);
+    EXPECT_NO_THROW(Validate(other));
+    EXPECT_NE(SharedOptions(TrainOptions()), SharedOptions(other));
+  }
+  TrainOptions resnet, synchronized;
+  resnet.model = synchronized.model = "resnet";
+  synchronized.sync_batch_norm = true;
+  EXPECT_NO_THROW(Validate(synchronized));
+  EXPECT_NE(SharedOptions(resnet), SharedOptions(synchronized));
 }
 
 }  // namespace

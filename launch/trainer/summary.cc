@@ -23,6 +23,10 @@ std::string FormatSummary(const Summary& summary) {
   if (summary.eval_perplexity) {
     text += fmt::format(", test perplexity {:.4g}", *summary.eval_perplexity);
   }
+  if (summary.skipped_steps > 0) {
+    text += fmt::format("\n{} left out, as gradients were not finite",
+                        FormatCount(summary.skipped_steps, "step"));
+  }
   return text;
 }
 
@@ -36,6 +40,7 @@ std::string SummaryJson(const Summary& summary) {
       {"optimizer", summary.optimizer},
       {"batch_size", summary.batch_size},
       {"steps", summary.steps},
+      {"skipped_steps", summary.skipped_steps},
       {"loss_first", summary.loss_first},
       {"loss_last", summary.loss_last},
       {"eval_loss", summary.eval_loss},

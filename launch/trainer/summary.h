@@ -18,8 +18,9 @@ struct Summary {
   std::string optimizer;
   int64_t batch_size = 0;
   int64_t steps = 0;
-  double loss_first = 0;  // of the first step
-  double loss_last = 0;   // of the last step
+  int64_t skipped_steps = 0;  // of these, left out as gradients weren't finite
+  double loss_first = 0;      // of the first step
+  double loss_last = 0;       // of the last step
   double eval_loss = 0;
   std::optional<double> eval_accuracy;      // from 0 to 1; null but for classification
   std::optional<double> eval_perplexity;    // null but for language

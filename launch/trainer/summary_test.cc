@@ -42,6 +42,15 @@ TEST(Summary, LanguageHasPerplexityAndTokens) {
                                                      testing::HasSubstr("test perplexity 7.5")));
 }
 
+TEST(Summary, CountsTheStepsThatWereLeftOut) {
+  Summary summary;
+  EXPECT_THAT(FormatSummary(summary), testing::Not(testing::HasSubstr("left out")));
+  summary.skipped_steps = 3;
+  EXPECT_EQ(nlohmann::json::parse(SummaryJson(summary))["skipped_steps"], 3);
+  EXPECT_THAT(FormatSummary(summary),
+              testing::HasSubstr("\n3 steps left out, as gradients were not finite"));
+}
+
 TEST(Summary, LossesReadBackExactly) {
   const std::vector<float> losses = {2.302585f, 0.1f, 1e-20f};
   std::istringstream text(LossesText(losses));

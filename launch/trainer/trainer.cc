@@ -38,7 +38,8 @@ using Clock = std::chrono::steady_clock;
 struct Totals {
   int64_t steps = 0;
   int64_t samples = 0;
-  double loss = 0;
+  double loss = 0;  // times the steps' weights
+  double loss_weight = 0;
   double seconds = 0;  // in steps
   double data_seconds = 0;
   double communication_seconds = 0;
@@ -47,6 +48,7 @@ struct Totals {
     return {steps - earlier.steps,
             samples - earlier.samples,
             loss - earlier.loss,
+            loss_weight - earlier.loss_weight,
             seconds - earlier.seconds,
             data_seconds - earlier.data_seconds,
             communication_seconds - earlier.communication_seconds};
@@ -123,14 +125,24 @@ class TrainingRun {
     const Clock::time_point now = Clock::now();
     step_times_.Add(std::chrono::duration<double>(now - step_start_).count());
     step_start_ = now;
-    loss_sum_ += loss;
-    if (!options_.losses.empty()) losses_.push_back(static_cast<float>(loss));
+    const double weight = learner_.loss_weight();
+    loss_sum_ += weight * loss;
+    loss_weight_ += weight;
+    if (!options_.losses.empty()) {
+      losses_.push_back(static_cast<float>(weight * loss));
+      weights_.push_back(static_cast<float>(weight));
+    }
     if (progress_) progress_->Tick(step, now);
   }
 
   Totals TotalsNow() const {
-    return {step_times_.count(),         learner_.samples(),      loss_sum_,
-            step_times_.total_seconds(), learner_.data_seconds(), learner_.communication_seconds()};
+    return {step_times_.count(),
+            learner_.samples(),
+            loss_sum_,
+            loss_weight_,
+            step_times_.total_seconds(),
+            learner_.data_seconds(),
+            learner_.communication_seconds()};
   }
 
   // Tells about the interval that ends here, with losses from all ranks. Not part of a step's time.
@@ -139,14 +151,16 @@ class TrainingRun {
     const Totals totals = TotalsNow();
     const Totals interval = totals - reported_;
     reported_ = totals;
-    std::array<double, 2> losses = {interval.loss / static_cast<double>(interval.steps), loss};
+    const double weight = learner_.loss_weight();
+    std::array<double, 4> sums = {interval.loss, interval.loss_weight, weight * loss, weight};
     group_
-        .AllReduce({.data = losses.data(), .num_elements = 2, .dtype = ops::DType::kFloat64},
-                   ddp::ReduceOp::kAverage)
+        .AllReduce({.data = sums.data(), .num_elements = 4, .dtype = ops::DType::kFloat64},
+                   ddp::ReduceOp::kSum)
         ->Wait();
-    if (step == 1) summary_.loss_first = losses[1];
-    summary_.loss_last = losses[1];
-    if (progress_) progress_->Report(Describe(step, losses[0], interval));
+    const double mean_loss = sums[0] / sums[1], last_loss = sums[2] / sums[3];
+    if (step == 1) summary_.loss_first = last_loss;
+    summary_.loss_last = last_loss;
+    if (progress_) progress_->Report(Describe(step, mean_loss, interval));
     step_start_ = Clock::now();
   }
 
@@ -176,8 +190,9 @@ class TrainingRun {
   int64_t UnitsPerSample() const { return task_ == Task::kLanguage ? options_.gpt.context : 1; }
 
   Evaluation RunEvaluation(int64_t step) {
-    const Evaluation evaluation =
-        Evaluate(learner_.model(), task_, *data_.test, options_.batch_size, group_);
+    learner_.AverageRanks();
+    const Evaluation evaluation = Evaluate(learner_.model(), task_, *data_.test,
+                                           options_.batch_size, group_, PrecisionOf(options_));
     Print([&] {
       return fmt::format("step {}/{}  {}", step, learner_.total_steps(),
                          launch::Describe(evaluation, "  "));
@@ -189,10 +204,13 @@ class TrainingRun {
   // Replaces the losses of this rank's steps by the means over the ranks, where they are wanted.
   void ExchangeLosses() {
     if (options_.losses.empty()) return;
-    group_
-        .AllReduce({.data = losses_.data(), .num_elements = static_cast<int64_t>(losses_.size())},
-                   ddp::ReduceOp::kAverage)
-        ->Wait();
+    for (std::vector<float>* const sums : {&losses_, &weights_}) {
+      group_
+          .AllReduce({.data = sums->data(), .num_elements = static_cast<int64_t>(sums->size())},
+                     ddp::ReduceOp::kSum)
+          ->Wait();
+    }
+    for (size_t i = 0; i < losses_.size(); ++i) losses_[i] /= weights_[i];
   }
 
   void Summarize(const Evaluation& evaluation) {
@@ -205,6 +223,7 @@ class TrainingRun {
     summary_.optimizer = options_.optimizer;
     summary_.batch_size = options_.batch_size;
     summary_.steps = totals.steps;
+    summary_.skipped_steps = learner_.skipped_steps();
     summary_.eval_loss = evaluation.loss;
     summary_.eval_accuracy = evaluation.accuracy;
     summary_.eval_perplexity = evaluation.perplexity;
@@ -226,7 +245,7 @@ class TrainingRun {
   // The weights first: they are what the run was for.
   void WriteFiles() const {
     if (!options_.save.empty()) {
-      ddp::WriteSafetensors(options_.save, learner_.model().StateDict(), MetadataOf(options_));
+      ddp::WriteSafetensors(options_.save, learner_.StateDict(), MetadataOf(options_));
     }
     if (!options_.summary_json.empty()) {
       ddp::WriteFileAtomically(options_.summary_json, SummaryJson(summary_));
@@ -254,9 +273,11 @@ class TrainingRun {
 
   Clock::time_point step_start_;
   StepTimes step_times_;
-  double loss_sum_ = 0;
+  double loss_sum_ = 0;  // of this rank's losses times their weights
+  double loss_weight_ = 0;
   Totals reported_;            // at the last report
-  std::vector<float> losses_;  // by step, where they are wanted
+  std::vector<float> losses_;  // by step, times weights_, where they are wanted
+  std::vector<float> weights_;
   Summary summary_;
 };
 

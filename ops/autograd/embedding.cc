@@ -35,15 +35,16 @@ void CheckArguments(const Tensor& ids, const Tensor& table, int64_t padding_id) 
 
 }  // namespace
 
-Tensor Embedding(const Tensor& ids, const Tensor& table, int64_t padding_id) {
+Tensor Embedding(const Tensor& ids, const Tensor& table, int64_t padding_id, bool sparse) {
   CheckArguments(ids, table, padding_id);
   Tensor y = Tensor::Empty(Append(ids.shape(), table.dim(1)), table.options());
   kernels::GatherRows(ids, table, y);
   if (!NeedsTape({table})) return y;
   return Record("Embedding", std::move(y), {table},
-                [ids, padding_id](const Tensor& dy, Node& node) {
-                  const auto [place, accumulate] = node.input(0)->Target();
-                  kernels::GatherRowsBackward(ids, padding_id, dy, place, accumulate);
+                [ids, padding_id, sparse](const Tensor& dy, Node& node) {
+                  GradMeta& table = *node.input(0);
+                  if (sparse) return table.AddRows(ids, dy, padding_id);
+                  table.GradMeta::AddRows(ids, dy, padding_id);
                 });
 }
 

@@ -34,6 +34,24 @@ void RequireAlike(std::string_view function, const Tensor& leaf, const Tensor& g
                                           leaf.Describe(), gradient.Describe()));
 }
 
+void RequireFitting(const Tensor& leaf, const SparseGradient& sparse) {
+  const auto& [ids, rows] = sparse;
+  const bool is_alike = ids.defined() && rows.defined() && leaf.shape().rank() == 2 &&
+                        ids.dtype() == DType::kInt64 && ids.shape().rank() == 1 &&
+                        rows.dtype() == leaf.dtype() && rows.device() == leaf.device() &&
+                        rows.shape() == Shape{ids.dim(0), leaf.dim(1)};
+  if (!is_alike) {
+    throw std::invalid_argument(
+        fmt::format("SetSparseGrad: a gradient of {} can't have ids {} and rows {}",
+                    leaf.Describe(), ids.Describe(), rows.Describe()));
+  }
+  for (const int64_t id : ids.elements<int64_t>()) {
+    if (id >= 0 && id < leaf.dim(0)) continue;
+    throw std::invalid_argument(
+        fmt::format("SetSparseGrad: the id {} is no row of {}", id, leaf.Describe()));
+  }
+}
+
 }  // namespace
 
 const Tensor& SetRequiresGrad(const Tensor& tensor, bool requires_grad) {
@@ -83,6 +101,38 @@ void PlaceGrad(const Tensor& leaf, const Tensor& place) {
 Tensor GradPlace(const Tensor& leaf) {
   const Leaf* found = FindLeaf(leaf);
   return found != nullptr ? found->place() : Tensor();
+}
+
+SparseGradient SparseGrad(const Tensor& leaf) {
+  const Leaf* found = FindLeaf(leaf);
+  return found != nullptr ? found->sparse() : SparseGradient();
+}
+
+SparseGradient CoalesceGrad(const Tensor& leaf) {
+  Leaf* found = FindLeaf(leaf);
+  if (found == nullptr || !found->sparse().defined()) return {};
+  found->SetSparse(Coalesce(found->sparse()));
+  return found->sparse();
+}
+
+void SetSparseGrad(const Tensor& leaf, const SparseGradient& sparse) {
+  Leaf& found = RequireLeaf("SetSparseGrad", leaf);
+  RequireFitting(leaf, sparse);
+  found.SetSparse(sparse);
+}
+
+Tensor GradElements(const Tensor& leaf) {
+  const SparseGradient sparse = CoalesceGrad(leaf);
+  return sparse.defined() ? sparse.rows : Grad(leaf);
+}
+
+void ExpectSparseGrad(const Tensor& leaf, bool expects) {
+  RequireLeaf("ExpectSparseGrad", leaf).set_expects_sparse(expects);
+}
+
+bool ExpectsSparseGrad(const Tensor& leaf) {
+  const Leaf* found = FindLeaf(leaf);
+  return found != nullptr && found->expects_sparse();
 }
 
 int64_t AddGradHook(const Tensor& leaf, GradHook hook) {

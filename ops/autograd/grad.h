@@ -10,12 +10,17 @@
 // next Backward overwrites it, so that clearing costs nothing and, where a gradient lies inside a
 // communication bucket, it stays there.
 //
+// A gradient is dense, unless all of it came from Embedding with `sparse`: then it is sparse, and
+// Grad(leaf) is undefined. A dense part, as of tied weights, makes it dense, and so does PlaceGrad:
+// what lies inside a bucket is dense.
+//
 // Threads: a tape belongs to the thread that runs the forward pass and Backward.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 
+#include "ops/autograd/sparse_gradient.h"
 #include "ops/tensor/tensor.h"
 
 namespace ops {
@@ -29,7 +34,7 @@ const Tensor& SetRequiresGrad(const Tensor& tensor, bool requires_grad = true);
 // True for such a leaf and for everything computed from one outside a NoGradGuard.
 bool RequiresGrad(const Tensor& tensor);
 
-// The gradient of a leaf; undefined when there is none yet.
+// The gradient of a leaf; undefined when there is none yet, and when it is sparse.
 Tensor Grad(const Tensor& leaf);
 // "None yet". Keeps memory.
 void ClearGrad(const Tensor& leaf);
@@ -37,12 +42,28 @@ void ClearGrad(const Tensor& leaf);
 // GradPlace(leaf) itself, what is there becomes the gradient.
 void SetGrad(const Tensor& leaf, const Tensor& gradient);
 // From now on the leaf's gradient lies in `place` (the leaf's shape and dtype; contents ignored
-// unless the leaf has a gradient, which is copied there). For gradients inside buckets. An undefined
-// `place`: in memory of its own again.
+// unless the leaf has a gradient, which is copied there). For gradients inside buckets. An
+// undefined `place`: in memory of its own again.
 void PlaceGrad(const Tensor& leaf, const Tensor& place);
 // The memory that PlaceGrad or the first Backward gave the gradient, whether or not there is a
 // gradient; undefined before either.
 Tensor GradPlace(const Tensor& leaf);
+
+// The gradient of a leaf where it is sparse; undefined otherwise. Shares memory with the leaf.
+SparseGradient SparseGrad(const Tensor& leaf);
+// The same, after coalescing it in place: optimizers and clipping look at it so.
+SparseGradient CoalesceGrad(const Tensor& leaf);
+// Makes `sparse` the leaf's gradient, in the place of any other; the tensors are kept, not copied.
+// Throws std::invalid_argument unless the leaf is a table [count, width], the rows [n, width] of
+// its dtype, and the ids [n] inside [0, count).
+void SetSparseGrad(const Tensor& leaf, const SparseGradient& sparse);
+// The elements of the gradient, for what looks at each once: Grad(leaf), or the rows of the
+// coalesced sparse one; undefined where there is neither.
+Tensor GradElements(const Tensor& leaf);
+
+// A mark for whoever plans where gradients lie: this leaf's will be sparse, and wants no place.
+void ExpectSparseGrad(const Tensor& leaf, bool expects = true);
+bool ExpectsSparseGrad(const Tensor& leaf);
 
 // Calls `hook` in each Backward as soon as the leaf's gradient is complete: all uses of the leaf
 // that the loss depends on have added their part. Not called when none has. Hooks run in the order

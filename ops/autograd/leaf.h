@@ -20,12 +20,17 @@ class Leaf final : public GradMeta {
   GradTarget Target() override;
   GradTarget TargetOver(const Tensor&) override { return Target(); }
   void Add(const Tensor& gradient) override;
+  void AddRows(const Tensor& ids, const Tensor& dy, int64_t padding_id) override;
 
   // See grad.h.
   bool has_grad() const { return has_grad_; }
+  const SparseGradient& sparse() const { return sparse_; }
+  bool expects_sparse() const { return expects_sparse_; }
+  void set_expects_sparse(bool expects) { expects_sparse_ = expects; }
   const Tensor& place() const { return place_; }
-  void Clear() { has_grad_ = false; }
+  void Clear();
   void Set(const Tensor& gradient);
+  void SetSparse(SparseGradient sparse);
   void Move(const Tensor& place);
   int64_t AddHook(GradHook hook);
   void RemoveHook(int64_t id);
@@ -43,13 +48,18 @@ class Leaf final : public GradMeta {
     GradHook call;
   };
 
+  void MakeDense();
+
   WeakTensor self_;
   Tensor place_;
+  SparseGradient sparse_;  // while defined, `place_` holds no gradient
   std::vector<Hook> hooks_;
   int64_t next_hook_id_ = 0;
   int64_t uses_ = 0;
   bool requires_grad_ = true;
-  bool has_grad_ = false;
+  bool has_grad_ = false;   // a dense one
+  bool is_placed_ = false;  // `place_` was given: the gradient belongs there, and is dense
+  bool expects_sparse_ = false;
   bool growing_ = false;  // the running Backward has added to the gradient
 };
 

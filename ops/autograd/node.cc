@@ -82,6 +82,11 @@ Node::~Node() {
   }
 }
 
+void GradMeta::AddRows(const Tensor& ids, const Tensor& dy, int64_t padding_id) {
+  const auto [place, accumulate] = Target();
+  kernels::GatherRowsBackward(ids, padding_id, dy, place, accumulate);
+}
+
 GradTarget Node::Target() {
   if (!gradient_.defined()) {
     gradient_ = Tensor::Empty(shape(), options());

@@ -55,6 +55,10 @@ class GradMeta : public TensorMeta {
   // Adds a gradient that exists already. `gradient` must not be changed afterwards: where it comes
   // first, no copy is made.
   virtual void Add(const Tensor& gradient) = 0;
+  // Adds dy[i] to the gradient's row ids[i], for all i: ids [...] (int64) inside the table
+  // [count, width] that this is of, dy [..., width]. The row `padding_id` (negative: none) gets no
+  // part. A Leaf may keep such a gradient sparse.
+  virtual void AddRows(const Tensor& ids, const Tensor& dy, int64_t padding_id);
 
   virtual Node* AsNode() { return nullptr; }
   virtual bool requires_grad() const = 0;

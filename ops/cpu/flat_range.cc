@@ -18,14 +18,34 @@ bool Continues(const FlatSegment& last, const FlatSegment& next, int64_t element
 
 void FlatRange::Add(const Tensor& parameter, const Tensor& gradient, int64_t state_begin,
                     int64_t step) {
-  const FlatSegment next = {
+  Append({
       .begin = num_elements(),
       .count = parameter.num_elements(),
       .parameter = parameter.raw_data(),
       .gradient = gradient.defined() ? gradient.raw_data() : nullptr,
       .state_begin = state_begin,
       .step = step,
-  };
+  });
+}
+
+void FlatRange::AddRows(const Tensor& parameter, const Tensor& ids, const Tensor& rows,
+                        int64_t state_begin, int64_t step) {
+  const int64_t width = parameter.dim(1), row_bytes = width * SizeOf(dtype_);
+  std::byte* gradient = rows.raw_data();
+  for (const int64_t id : ids.elements<int64_t>()) {
+    Append({
+        .begin = num_elements(),
+        .count = width,
+        .parameter = parameter.raw_data() + id * row_bytes,
+        .gradient = gradient,
+        .state_begin = state_begin + id * width,
+        .step = step,
+    });
+    gradient += row_bytes;
+  }
+}
+
+void FlatRange::Append(const FlatSegment& next) {
   if (next.count == 0) return;
   if (!segments_.empty() && Continues(segments_.back(), next, SizeOf(dtype_))) {
     segments_.back().count += next.count;

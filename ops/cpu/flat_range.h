@@ -38,6 +38,10 @@ class FlatRange {
   void Clear() { segments_.clear(); }
   // The range points at the tensors' memory and doesn't keep it alive. `gradient` may be undefined.
   void Add(const Tensor& parameter, const Tensor& gradient, int64_t state_begin, int64_t step);
+  // Only the rows `ids` [n] (int64, each once) of a parameter [count, width]; their gradients are
+  // `rows` [n, width]. `state_begin` is where the states of the whole parameter begin.
+  void AddRows(const Tensor& parameter, const Tensor& ids, const Tensor& rows, int64_t state_begin,
+               int64_t step);
 
   DType dtype() const { return dtype_; }
   const std::vector<FlatSegment>& segments() const { return segments_; }
@@ -52,6 +56,8 @@ class FlatRange {
       absl::FunctionRef<void(const FlatSegment&, int64_t from, int64_t to)> body) const;
 
  private:
+  void Append(const FlatSegment& next);
+
   DType dtype_;
   std::vector<FlatSegment> segments_;
 };

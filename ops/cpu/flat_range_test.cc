@@ -30,6 +30,20 @@ TEST(FlatRangeTest, NeighboursInMemoryBecomeOneSegment) {
   EXPECT_EQ(range.num_elements(), 10);
 }
 
+TEST(FlatRangeTest, RowsThatFollowEachOtherBecomeOneSegment) {
+  const Tensor table = Tensor::Zeros({5, 3}), rows = Tensor::Zeros({3, 3});
+  FlatRange range(DType::kFloat32);
+  range.AddRows(table, Tensor::FromVector<int64_t>({0, 3, 4}, {3}), rows, 100, 1);
+  ASSERT_EQ(range.segments().size(), 2u);
+  EXPECT_EQ(range.num_elements(), 9);
+  const FlatSegment& second = range.segments()[1];
+  EXPECT_EQ(second.begin, 3);
+  EXPECT_EQ(second.count, 6);
+  EXPECT_EQ(second.parameter, table.Slice(3, 4).raw_data());
+  EXPECT_EQ(second.gradient, rows.Slice(1, 2).raw_data());
+  EXPECT_EQ(second.state_begin, 109);
+}
+
 TEST(FlatRangeTest, AGapInParametersGradientsOrStatesBeginsASegment) {
   const Tensor parameters = Tensor::Zeros({10}), gradients = Tensor::Zeros({10});
   const auto num_segments = [&](int64_t parameter, int64_t gradient, int64_t state) {

@@ -10,6 +10,7 @@ namespace ops::nn {
 
 struct EmbeddingOptions {
   int64_t padding_id = -1;  // this row starts at 0 and stays; negative: none
+  bool sparse = false;      // the weight gets a sparse gradient (ops/autograd/grad.h)
   DType dtype = DType::kFloat32;
   Device device = Device::Cpu();
   Generator* generator = nullptr;  // null: Generator::ForThisThread()
@@ -25,6 +26,7 @@ class Embedding : public Module {
 
  private:
   int64_t padding_id_;
+  bool sparse_;
 };
 
 }  // namespace ops::nn

@@ -42,6 +42,24 @@ TEST(EmbeddingTest, ThePaddingRowStartsAtZeroAndStays) {
               ThrowsMessage<std::invalid_argument>(HasSubstr("padding_id is 3")));
 }
 
+TEST(EmbeddingTest, SparseGradients) {
+  Embedding embedding(4, 1, {.padding_id = 1, .sparse = true});
+  EXPECT_TRUE(ExpectsSparseGrad(embedding.weight));
+  EXPECT_FALSE(ExpectsSparseGrad(Embedding(4, 1).weight));
+  Backward(embedding.Forward(Tensor::FromVector<int64_t>({3, 1, 3}, {3})), Tensor::Full({3, 1}, 1));
+  EXPECT_FALSE(Grad(embedding.weight).defined());
+  EXPECT_THAT(CoalesceGrad(embedding.weight).ids.ToVector<int64_t>(), ElementsAre(3));
+  EXPECT_THAT(SparseGrad(embedding.weight).rows.ToVector<float>(), ElementsAre(2));
+}
+
+TEST(EmbeddingTest, AnotherDTypeKeepsTheMark) {
+  Embedding embedding(4, 1, {.sparse = true});
+  embedding.Freeze();
+  embedding.To(DType::kFloat64);
+  EXPECT_FALSE(RequiresGrad(embedding.weight));
+  EXPECT_TRUE(ExpectsSparseGrad(embedding.weight));
+}
+
 class Model : public Module {
  public:
   Model() { Register("tokens", tokens); }

@@ -134,7 +134,8 @@ void Module::To(DType dtype) {
         replaced, [&handle](const auto& pair) { return pair.first.IsSameAs(handle); });
     if (known == replaced.end()) {
       known = replaced.emplace(known, handle, handle.To(wanted));
-      if (RequiresGrad(handle)) SetRequiresGrad(known->second);
+      if (ExpectsSparseGrad(handle)) ExpectSparseGrad(SetRequiresGrad(known->second));
+      SetRequiresGrad(known->second, RequiresGrad(handle));
     }
     handle = known->second;
   });

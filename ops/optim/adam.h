@@ -5,6 +5,10 @@
 //   m = beta1 m + (1 - beta1) g
 //   v = beta2 v + (1 - beta2) g^2
 //   p -= learning_rate (m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^t)) + epsilon)
+//
+// Of a sparse gradient (optimizer.h) only the rows that it has take part; t counts the steps of the
+// whole table. This is PyTorch's SparseAdam, except that it adds epsilon to sqrt(v), and this one,
+// as for dense gradients, to sqrt(v / (1 - beta2^t)).
 #pragma once
 
 #include <vector>
@@ -32,6 +36,7 @@ class Adam : public Optimizer {
 
  private:
   void Update(const FlatGroup& flat, double learning_rate, double weight_decay) override;
+  SparseSteps sparse_steps() const override { return SparseSteps::kRows; }
 
   AdamOptions options_;
   bool decoupled_weight_decay_;

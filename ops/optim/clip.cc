@@ -19,7 +19,7 @@ void RequireBound(const char* name, double bound) {
 template <class F>
 void ForEachGrad(const std::vector<NamedTensor>& parameters, F f) {
   for (const NamedTensor& parameter : parameters) {
-    const Tensor gradient = Grad(parameter.tensor);
+    const Tensor gradient = GradElements(parameter.tensor);
     if (gradient.defined()) f(gradient);
   }
 }

@@ -4,8 +4,9 @@
 //   optim::ClipGradNorm(model.Parameters(), 1.0);
 //   optimizer.Step();
 //
-// Parameters without a gradient are passed over. Sums are in float64 and in the order of the
-// parameters, so that the norm doesn't depend on threads, nor on where gradients lie.
+// Parameters without a gradient are passed over; sparse gradients are coalesced first. Sums are in
+// float64 and in the order of the parameters, so that the norm doesn't depend on threads, nor on
+// where gradients lie.
 #pragma once
 
 #include <vector>

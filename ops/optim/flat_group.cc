@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <stdexcept>
 #include <utility>
 
@@ -18,6 +19,10 @@ constexpr std::string_view kStep = "step";
                                           expected));
 }
 
+bool HasGrad(const Tensor& parameter) {
+  return Grad(parameter).defined() || SparseGrad(parameter).defined();
+}
+
 }  // namespace
 
 FlatGroup::FlatGroup(std::vector<NamedTensor> parameters,
@@ -28,26 +33,66 @@ FlatGroup::FlatGroup(std::vector<NamedTensor> parameters,
       steps_(Tensor::Zeros({static_cast<int64_t>(parameters_.size())}, {.dtype = DType::kInt64})),
       range_(parameters_.front().tensor.dtype()) {
   range_.Reserve(static_cast<int64_t>(parameters_.size()));
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    indices_.emplace(parameters_[i].name, i);
+    all_.push_back(i);
+  }
 }
 
-void FlatGroup::BeginStep() {
-  range_.Clear();
-  bool is_laid_out = true;
-  for (size_t i = 0; i < parameters_.size(); ++i) {
-    is_laid_out &= has_states(i) || !Grad(parameters_[i].tensor).defined();
+void FlatGroup::RefuseSparse(std::string_view why) const {
+  for (const auto& [name, parameter] : parameters_) {
+    if (!SparseGrad(parameter).defined()) continue;
+    throw std::invalid_argument(fmt::format(
+        "the gradient of parameter '{}' is sparse, which doesn't go with {}", name, why));
   }
-  if (!is_laid_out) {
+}
+
+void FlatGroup::BeginStep(SparseSteps sparse) { BeginStepOf(sparse, all_); }
+
+void FlatGroup::BeginStep(SparseSteps sparse, std::span<const NamedTensor> parameters) {
+  chosen_.clear();
+  for (const NamedTensor& parameter : parameters) {
+    const auto found = indices_.find(parameter.name);
+    if (found != indices_.end()) chosen_.push_back(found->second);
+  }
+  std::ranges::sort(chosen_);
+  BeginStepOf(sparse, chosen_);
+}
+
+void FlatGroup::BeginStepOf(SparseSteps sparse, std::span<const size_t> members) {
+  range_.Clear();
+  const auto lacks_room = [&](size_t i) {
+    return !has_states(i) && HasGrad(parameters_[i].tensor);
+  };
+  if (std::ranges::any_of(members, lacks_room)) {
     std::vector<bool> has_room;
-    for (size_t i = 0; i < parameters_.size(); ++i) {
-      has_room.push_back(has_states(i) || Grad(parameters_[i].tensor).defined());
-    }
+    for (const size_t i : all_) has_room.push_back(has_states(i));
+    for (const size_t i : members) has_room[i] = has_states(i) || lacks_room(i);
     LayOut(has_room);
   }
   int64_t* const steps = steps_.data<int64_t>();
-  for (size_t i = 0; i < parameters_.size(); ++i) {
+  for (const size_t i : members) {
     const Tensor& parameter = parameters_[i].tensor;
-    const Tensor gradient = Grad(parameter);
-    if (gradient.defined()) range_.Add(parameter, gradient, state_begins_[i], ++steps[i]);
+    if (!HasGrad(parameter)) continue;
+    ++steps[i];
+    if (const Tensor gradient = Grad(parameter); gradient.defined()) {
+      range_.Add(parameter, gradient, state_begins_[i], steps[i]);
+    } else {
+      AddSparse(i, sparse);
+    }
+  }
+}
+
+void FlatGroup::AddSparse(size_t parameter, SparseSteps sparse) {
+  const Tensor& tensor = parameters_[parameter].tensor;
+  const int64_t state_begin = state_begins_[parameter];
+  const int64_t step = steps_.data<int64_t>()[parameter];
+  const SparseGradient gradient = CoalesceGrad(tensor);
+  if (sparse == SparseSteps::kRows) {
+    range_.AddRows(tensor, gradient.ids, gradient.rows, state_begin, step);
+  } else {
+    densified_.push_back(Densify(gradient, tensor.dim(0)));
+    range_.Add(tensor, densified_.back(), state_begin, step);
   }
 }
 

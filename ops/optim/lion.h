@@ -5,7 +5,7 @@
 //   p -= learning_rate (sign(beta1 m + (1 - beta1) g) + weight_decay p)
 //   m = beta2 m + (1 - beta2) g
 //
-// A gradient of NaN makes the parameter NaN.
+// A gradient of NaN makes the parameter NaN. Sparse gradients are refused.
 #pragma once
 
 #include <vector>
@@ -29,6 +29,7 @@ class Lion : public Optimizer {
 
  private:
   void Update(const FlatGroup& flat, double learning_rate, double weight_decay) override;
+  SparseSteps sparse_steps() const override { return SparseSteps::kRefused; }
 
   LionOptions options_;
 };

@@ -53,7 +53,7 @@ Tensor LossScaler::Scale(const Tensor& loss) const { return Cast(loss, DType::kF
 bool LossScaler::Unscale(const std::vector<NamedTensor>& parameters) {
   bool finite = true;
   for (const auto& [name, parameter] : parameters) {
-    const Tensor gradient = Grad(parameter);
+    const Tensor gradient = GradElements(parameter);
     if (!gradient.defined()) continue;
     finite = kernels::AllFinite(gradient) && finite;
     kernels::Scale(1 / scale_, gradient, gradient);

@@ -51,24 +51,46 @@ MasterWeights::MasterWeights(std::vector<NamedTensor> parameters)
     named.tensor = masters.Next(parameter.shape());
     kernels::Cast(parameter, named.tensor);
     SetRequiresGrad(named.tensor);
+    pair_of_.emplace(named.name, pairs_.size());
     pairs_.push_back({parameter, named.tensor, gradients.Next(parameter.shape())});
   }
 }
 
 void MasterWeights::WidenGradients() {
-  for (const Pair& pair : pairs_) {
-    const Tensor gradient = Grad(pair.parameter);
-    if (gradient.defined()) {
-      kernels::Cast(gradient, pair.gradient);
-      SetGrad(pair.master, pair.gradient);
-    } else {
-      ClearGrad(pair.master);
-    }
-  }
+  for (const Pair& pair : pairs_) Widen(pair);
 }
 
 void MasterWeights::RoundIntoModel() {
   for (const Pair& pair : pairs_) kernels::Cast(pair.master, pair.parameter);
+}
+
+void MasterWeights::WidenGradients(std::span<const NamedTensor> parameters) {
+  for (const NamedTensor& parameter : parameters) {
+    const auto found = pair_of_.find(parameter.name);
+    if (found != pair_of_.end()) Widen(pairs_[found->second]);
+  }
+}
+
+void MasterWeights::RoundIntoModel(std::span<const NamedTensor> parameters) {
+  for (const NamedTensor& parameter : parameters) {
+    const auto found = pair_of_.find(parameter.name);
+    if (found == pair_of_.end()) continue;  // its own master
+    const Pair& pair = pairs_[found->second];
+    kernels::Cast(pair.master, pair.parameter);
+  }
+}
+
+void MasterWeights::Widen(const Pair& pair) {
+  const Tensor gradient = Grad(pair.parameter);
+  const SparseGradient sparse = SparseGrad(pair.parameter);
+  if (sparse.defined()) {
+    SetSparseGrad(pair.master, {sparse.ids, sparse.rows.To(pair.master.dtype())});
+  } else if (gradient.defined()) {
+    kernels::Cast(gradient, pair.gradient);
+    SetGrad(pair.master, pair.gradient);
+  } else {
+    ClearGrad(pair.master);
+  }
 }
 
 void MasterWeights::LoadStateDict(const std::vector<NamedTensor>& state) {

@@ -23,6 +23,11 @@
 // ranks, bit for bit.
 #pragma once
 
+#include <cstddef>
+#include <functional>
+#include <map>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "ops/tensor/tensor.h"
@@ -40,10 +45,14 @@ class MasterWeights {
   // for checkpoints. Neighbours lie one after the other in memory.
   const std::vector<NamedTensor>& parameters() const { return masters_; }
 
-  // Gives each master its parameter's gradient, or none where that has none.
+  // Gives each master its parameter's gradient, sparse where that is, or none where that has none.
   void WidenGradients();
   // Rounds each master, once, into its parameter.
   void RoundIntoModel();
+  // The same for some of the parameters, known by their names, for a step of these alone
+  // (Optimizer::Step).
+  void WidenGradients(std::span<const NamedTensor> parameters);
+  void RoundIntoModel(std::span<const NamedTensor> parameters);
 
   // Copies values by name, of any floating dtype, into the masters, and rounds them into the model.
   // Names that aren't parameters are passed over: a model's state has buffers too. Throws
@@ -59,8 +68,11 @@ class MasterWeights {
     Tensor gradient;  // the place of the master's
   };
 
+  static void Widen(const Pair& pair);
+
   std::vector<NamedTensor> masters_;
   std::vector<Pair> pairs_;
+  std::map<std::string, size_t, std::less<>> pair_of_;  // by the parameter's name
 };
 
 }  // namespace ops::optim

@@ -101,6 +101,21 @@ TEST_P(MasterWeightsTest, MastersHaveTheParametersNamesValuesAndGradients) {
   EXPECT_FALSE(Grad(parameters[0].tensor).defined());
 }
 
+TEST_P(MasterWeightsTest, AStepOfSomeLeavesTheOthersAlone) {
+  const Tensor one = Leaf(1, GetParam()), other = Leaf(2, GetParam()),
+               wide = Leaf(3, DType::kFloat32);
+  MasterWeights masters({{"one", one}, {"other", other}, {"wide", wide}});
+  Backward(Cast(Sum(one * other), DType::kFloat32) + Sum(wide));
+  const std::vector<NamedTensor> some = {{"wide", wide}, {"one", one}};
+  masters.WidenGradients(some);
+  EXPECT_THAT(Grad(masters.parameters()[0].tensor).ToVector<float>(), ElementsAre(2, 2));
+  EXPECT_FALSE(Grad(masters.parameters()[1].tensor).defined());
+  for (const NamedTensor& master : masters.parameters()) master.tensor.Fill(7);
+  masters.RoundIntoModel(some);
+  EXPECT_THAT(one.ToVector<float>(), ElementsAre(7, 7));
+  EXPECT_THAT(other.ToVector<float>(), ElementsAre(2, 2));
+}
+
 TEST_P(MasterWeightsTest, AStateOfTheFloat32ModelIsTakenWithoutRounding) {
   nn::BatchNorm1d norm(2);
   norm.weight.Fill(1.0001);

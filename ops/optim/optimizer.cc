@@ -71,12 +71,37 @@ std::vector<ParameterGroup> Optimizer::OneGroup(std::vector<NamedTensor> paramet
 }
 
 void Optimizer::Step() {
+  RefuseSparse();
   for (Group& group : groups_) {
     for (FlatGroup& flat : group.flat) {
-      flat.BeginStep();
-      Update(flat, RateOf(group).now, group.weight_decay);
+      flat.BeginStep(sparse_steps());
+      UpdateRange(group, flat);
     }
   }
+}
+
+void Optimizer::Step(std::span<const NamedTensor> parameters) {
+  RefuseSparse();
+  for (Group& group : groups_) {
+    for (FlatGroup& flat : group.flat) {
+      flat.BeginStep(sparse_steps(), parameters);
+      UpdateRange(group, flat);
+    }
+  }
+}
+
+void Optimizer::RefuseSparse() const {
+  for (const Group& group : groups_) {
+    for (const FlatGroup& flat : group.flat) {
+      if (sparse_steps() == SparseSteps::kRefused) flat.RefuseSparse("this optimizer");
+      if (group.weight_decay != 0) flat.RefuseSparse("weight decay");
+    }
+  }
+}
+
+void Optimizer::UpdateRange(const Group& group, FlatGroup& flat) {
+  Update(flat, RateOf(group).now, group.weight_decay);
+  flat.EndStep();
 }
 
 void Optimizer::ZeroGrad() {

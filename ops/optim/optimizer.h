@@ -13,6 +13,12 @@
 //                          {.learning_rate = 3e-4, .weight_decay = 0.1});
 //
 // A parameter without a gradient is left alone: no decay, no momentum, no count of steps.
+//
+// A sparse gradient (ops/autograd/grad.h) is coalesced and otherwise left as it is. SGD without
+// momentum, and Adam, change the rows that it has and leave all others, and their moments, alone;
+// SGD with momentum does what it does with the dense gradient. With weight decay, and in Lion,
+// every row changes in every step: there a sparse gradient is refused.
+//
 // Parameters in bfloat16 or float16 have states in float32, and each step rounds them once.
 //
 // Constructors throw std::invalid_argument, with name and value, for options that make no sense
@@ -45,9 +51,14 @@ class Optimizer {
   Optimizer& operator=(const Optimizer&) = delete;
 
   // One pass over all parameters of a group (and dtype). Results don't depend on the number of
-  // threads, nor on how parameters are grouped or where they lie. Allocates nothing but, at the
-  // first step, the states.
+  // threads, nor on how parameters are grouped or where they lie. Where gradients are dense,
+  // allocates nothing but, at the first step, the states. Throws std::invalid_argument for a sparse
+  // gradient that is refused, naming the parameter, and then nothing has changed.
   void Step();
+  // The same for some of the parameters, known by their names, as soon as their gradients are
+  // there: where every parameter comes once, the bits are those of one Step. Names that aren't this
+  // optimizer's are passed over.
+  void Step(std::span<const NamedTensor> parameters);
   // "None yet" for the gradient of every parameter.
   void ZeroGrad();
 
@@ -84,6 +95,10 @@ class Optimizer {
   // One step of the parameters in flat.range().
   virtual void Update(const FlatGroup& flat, double learning_rate, double weight_decay) = 0;
 
+  // What it makes of sparse gradients where the weight decay is 0; with weight decay they are
+  // refused.
+  virtual SparseSteps sparse_steps() const = 0;
+
   // Throw std::invalid_argument, with name and value, unless the option is finite and at least 0;
   // or in [0, 1).
   static double NotNegative(std::string_view option, double value);
@@ -100,6 +115,9 @@ class Optimizer {
     std::vector<FlatGroup> flat;  // one for each dtype
   };
 
+  // Throws std::invalid_argument for a sparse gradient that can't be stepped.
+  void RefuseSparse() const;
+  void UpdateRange(const Group& group, FlatGroup& flat);
   const Rate& RateOf(const Group& group) const { return group.own_rate ? *group.own_rate : rate_; }
 
   std::vector<NamedTensor> parameters_;

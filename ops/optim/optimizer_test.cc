@@ -238,6 +238,26 @@ TEST_P(EveryOptimizer, GradientsInsideOneBucketGiveTheSameBits) {
   EXPECT_EQ(ValuesOf(other->parameters()), ValuesOf(optimizer->parameters()));
 }
 
+// In an order of their own, while the others have gradients too; names that are nobody's mean
+// nothing.
+TEST_P(EveryOptimizer, StepsInPartsGiveTheBitsOfOne) {
+  const std::vector<NamedTensor> parameters = MakeParameters(), in_parts = MakeParameters();
+  const auto optimizer = GetParam().make(parameters), other = GetParam().make(in_parts);
+  const auto& p = in_parts;
+  const std::vector<std::vector<NamedTensor>> parts = {
+      {p[5], p[2]}, {p[4], {"stranger", Tensor()}, p[0]}, {p[1], p[3]}};
+  for (uint64_t seed : {1, 2, 3}) {
+    Step(*optimizer, seed);
+    for (size_t i = 0; i < parameters.size(); ++i) {
+      SetGrad(in_parts[i].tensor, Grad(parameters[i].tensor).Clone());
+    }
+    for (const std::vector<NamedTensor>& part : parts) other->Step(part);
+  }
+  EXPECT_EQ(ValuesOf(in_parts), ValuesOf(parameters));
+  EXPECT_EQ(NamesOf(other->StateDict()), NamesOf(optimizer->StateDict()));
+  EXPECT_EQ(ValuesOf(other->StateDict()), ValuesOf(optimizer->StateDict()));
+}
+
 TEST_P(EveryOptimizer, GoesOnFromAStateDict) {
   const auto first = GetParam().make(MakeParameters());
   for (uint64_t seed : {1, 2}) Step(*first, seed);

@@ -26,6 +26,9 @@ class Sgd : public Optimizer {
 
  private:
   void Update(const FlatGroup& flat, double learning_rate, double weight_decay) override;
+  SparseSteps sparse_steps() const override {
+    return options_.momentum == 0 ? SparseSteps::kRows : SparseSteps::kDense;
+  }
 
   SgdOptions options_;
 };

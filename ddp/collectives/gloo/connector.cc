@@ -9,10 +9,12 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <optional>
 #include <random>
 #include <sstream>
 #include <system_error>
 
+#include "ddp/collectives/store_values.h"
 #include "ddp/collectives/trouble.h"
 #include "ddp/errors.h"
 #include "ddp/store/socket.h"
@@ -109,15 +111,21 @@ std::string Connector::Encode(const Entry& entry) {
   return fmt::format("{} {} {:02x}", entry.host, entry.port, fmt::join(entry.secret, " "));
 }
 
-Connector::Entry Connector::Decode(const std::string& text) {
-  std::istringstream words(text);
+Connector::Entry Connector::Decode(const std::string& key, const std::string& value) {
+  std::istringstream words(value);
   Entry entry;
-  words >> entry.host >> entry.port >> std::hex;
+  std::string port;
+  words >> entry.host >> port;
+  entry.port = ParseNumber(port, 0xffff).value_or(0);
+  if (entry.port == 0) ThrowIllegible(key, value);
   for (uint8_t& byte : entry.secret) {
-    int value = 0;
-    words >> value;
-    byte = static_cast<uint8_t>(value);
+    std::string digits;
+    words >> digits;
+    const std::optional<int> number = ParseNumber(digits, 0xff, 16);
+    if (!number) ThrowIllegible(key, value);
+    byte = static_cast<uint8_t>(*number);
   }
+  if (std::string more; words >> more) ThrowIllegible(key, value);
   return entry;
 }
 
@@ -126,7 +134,7 @@ Connector::Entry Connector::LookUp(int peer, int interrupt, Deadline deadline) {
     ThrowIfStopped(interrupt);
     try {
       const std::string text = store_->Get(KeyOf(peer), std::min(TimeLeft(deadline), kStoreSlice));
-      if (!text.starts_with(kUnreachable)) return Decode(text);
+      if (!text.starts_with(kUnreachable)) return Decode(KeyOf(peer), text);
       throw PeerTrouble(PeerTrouble::kLost, {peer}, text.substr(1));
     } catch (const TimeoutError&) {
       if (Clock::now() >= deadline) throw PeerTrouble(PeerTrouble::kTimedOut, {peer});

@@ -38,8 +38,8 @@ class Connector {
   static void TellUnreachable(const Meeting& meeting, const std::string& reason) noexcept;
 
   // Calls `peer`. Returns the connection, or one that isn't open where the peer doesn't take the
-  // call because it is calling this rank. Throws PeerTrouble, and Stopped when `interrupt` becomes
-  // readable.
+  // call because it is calling this rank. Throws PeerTrouble, Stopped when `interrupt` becomes
+  // readable, and CollectiveError where the store holds no address of the peer's.
   FileDescriptor Call(int peer, int interrupt, Deadline deadline);
 
   // Nobody gets an answer any more. Not for the device's loop.
@@ -70,7 +70,7 @@ class Connector {
   };
 
   static std::string Encode(const Entry& entry);
-  static Entry Decode(const std::string& text);
+  static Entry Decode(const std::string& key, const std::string& value);
   Entry LookUp(int peer, int interrupt, Deadline deadline);
 
   // These run on the device's loop.

@@ -11,12 +11,14 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <random>
 #include <sstream>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "ddp/errors.h"
 #include "ddp/store/hash_store.h"
 #include "ddp/store/socket.h"
 
@@ -158,6 +160,43 @@ Missed Miss(const std::function<void()>& operation) {
   }
   ADD_FAILURE() << "nobody was missed";
   return {};
+}
+
+TEST(GlooBackendTest, AnAddressThatNoRankHasWrittenIsNone) {
+  const auto message_with = [](const std::string& address) -> std::string {
+    const auto store = std::make_shared<HashStore>();
+    store->Set("address/1", address);
+    Rank rank(store, 0, 2);
+    std::vector<float> values(1);
+    try {
+      rank.Exchange({Send(values, 1)});
+    } catch (const CollectiveError& error) {
+      return error.what();
+    }
+    return "no such error";
+  };
+  std::string secret;
+  for (int i = 0; i < 15; ++i) secret += " 0a";
+  std::vector<std::string> addresses = {"",
+                                        "127.0.0.1",
+                                        "127.0.0.1 x",
+                                        "127.0.0.1 0" + secret + " 00",
+                                        "127.0.0.1 70000" + secret + " 00",
+                                        "127.0.0.1 7000" + secret,
+                                        "127.0.0.1 7000" + secret + " 100",
+                                        "127.0.0.1 7000" + secret + " -1",
+                                        "127.0.0.1 7000" + secret + " 00 00"};
+  std::mt19937 random(1);
+  for (int i = 0; i < 100; ++i) {
+    std::string bytes = "?";  // a '-' would be the reason why there is no address
+    for (auto size = random() % 80; size > 0; --size) bytes += static_cast<char>(random());
+    addresses.push_back(bytes);
+  }
+  for (const std::string& address : addresses) {
+    EXPECT_THAT(message_with(address),
+                testing::HasSubstr("key 'address/1' holds what no rank has written"))
+        << address;
+  }
 }
 
 TEST(GlooBackendTest, TwoHundredRanksTouchNeighboursOnly) {

@@ -1,8 +1,12 @@
 #include "ddp/collectives/gloo/loop.h"
 
 #include <sys/epoll.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
 #include <cstdint>
 #include <ctime>
 
@@ -10,6 +14,12 @@
 
 namespace ddp {
 namespace {
+
+FileDescriptor OpenTimer() {
+  FileDescriptor timer(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
+  if (!timer.is_open()) ThrowSystemError(errno, "can't open a timer");
+  return timer;
+}
 
 sigset_t OnlySigpipe() {
   sigset_t set;
@@ -63,6 +73,32 @@ void LoopTasks::handleEvents(int) {
 void LoopTasks::Wake() {
   const uint64_t one = 1;
   [[maybe_unused]] const ssize_t written = write(event_.get(), &one, sizeof one);
+}
+
+LoopTimer::LoopTimer(std::function<void()> function)
+    : function_(std::move(function)), timer_(OpenTimer()) {}
+
+void LoopTimer::Attach(gloo::transport::tcp::Device& device) {
+  device.registerDescriptor(timer_.get(), EPOLLIN, this);
+}
+
+void LoopTimer::Set(Deadline time) {
+  // Zero would be never.
+  const Duration since_boot = std::max(time.time_since_epoch(), Duration(1));
+  const auto seconds = std::chrono::floor<std::chrono::seconds>(since_boot);
+  const itimerspec setting{{}, {seconds.count(), (since_boot - seconds).count()}};
+  timerfd_settime(timer_.get(), TFD_TIMER_ABSTIME, &setting, nullptr);
+}
+
+void LoopTimer::Cancel() {
+  const itimerspec never{};
+  timerfd_settime(timer_.get(), 0, &never, nullptr);
+}
+
+void LoopTimer::handleEvents(int) {
+  uint64_t count = 0;
+  // Nothing where the time was set anew meanwhile.
+  if (read(timer_.get(), &count, sizeof count) == sizeof count) function_();
 }
 
 ScopedIgnoreSigpipe::ScopedIgnoreSigpipe() {

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <utility>
 
+#include "ddp/duration.h"
 #include "ddp/file_descriptor.h"
 #include "gloo/transport/tcp/device.h"
 #include "gloo/transport/tcp/loop.h"
@@ -53,6 +54,26 @@ class LoopTasks : public gloo::transport::tcp::Handler {
   std::mutex mutex_;
   std::deque<Task> tasks_;   // guarded by mutex_
   bool in_a_hurry_ = false;  // guarded by mutex_
+};
+
+// Runs a function on a device's loop at a time.
+class LoopTimer : public gloo::transport::tcp::Handler {
+ public:
+  // `function` must not throw.
+  explicit LoopTimer(std::function<void()> function);
+
+  // Before the others. The loop calls this object as long as the device lives.
+  void Attach(gloo::transport::tcp::Device& device);
+  // In place of the time that was set before. For any thread.
+  void Set(Deadline time);
+  // Never; after a turn of the loop the function doesn't run any more.
+  void Cancel();
+
+  void handleEvents(int events) override;
+
+ private:
+  const std::function<void()> function_;
+  const FileDescriptor timer_;
 };
 
 // While it lives, a peer that is gone doesn't end this thread's process: Gloo writes to sockets

@@ -30,8 +30,9 @@ constexpr Duration kGlance = std::chrono::microseconds(200);
 
 enum class Outcome { kDone, kInterrupted, kFailed };
 
-// Gloo throws for a broken connection and for a timeout alike.
-Outcome WaitOnce(UnboundBuffer* buffer, bool is_send, int* from, milliseconds timeout) {
+// Gloo throws for a broken connection and for a timeout alike, and closes all connections after a
+// timeout: peers would see them break before they can know why.
+Outcome WaitOnce(UnboundBuffer* buffer, bool is_send, int* from, milliseconds timeout = kForever) {
   try {
     const bool done = is_send ? buffer->waitSend(timeout) : buffer->waitRecv(from, timeout);
     return done ? Outcome::kDone : Outcome::kInterrupted;
@@ -77,9 +78,12 @@ class MeshChannel : public Channel {
   }
 
   bool AwaitReceiveUnlessLost(std::span<const int> needed, Deadline deadline) override {
-    const Mesh::Pending pending{
-        .buffer = buffer_.get(), .is_send = false, .peers = {&peer_, 1}, .needed = needed};
-    if (!mesh_->Await(pending, deadline)) return false;
+    const Mesh::Pending pending{.buffer = buffer_.get(),
+                                .is_send = false,
+                                .peers = {&peer_, 1},
+                                .needed = needed,
+                                .deadline = deadline};
+    if (!mesh_->Await(pending)) return false;
     --pending_receives_;
     return true;
   }
@@ -92,7 +96,8 @@ class MeshChannel : public Channel {
 
   void AwaitSends(Deadline deadline) override {
     for (; pending_sends_ > 0; --pending_sends_) {
-      mesh_->Await({.buffer = buffer_.get(), .is_send = true, .peers = {&peer_, 1}}, deadline);
+      mesh_->Await(
+          {.buffer = buffer_.get(), .is_send = true, .peers = {&peer_, 1}, .deadline = deadline});
     }
   }
 
@@ -106,6 +111,7 @@ class MeshChannel : public Channel {
 
 Mesh::Mesh(const Meeting& meeting, const std::string& address)
     : Transport(meeting.rank(), meeting.size()),
+      timer_([this] { EndLateWait(); }),
       heartbeat_timeout_(meeting.options.heartbeat_timeout),
       device_(CreateDevice(address)),
       context_(std::dynamic_pointer_cast<gloo::transport::tcp::Context>(
@@ -114,6 +120,7 @@ Mesh::Mesh(const Meeting& meeting, const std::string& address)
       links_(size(), Link::kNone),
       watch_slot_(kFirstWatchSlot) {
   loop_.Attach(*device_);
+  timer_.Attach(*device_);
   // Of no use, but not set otherwise.
   context_->setTimeout(std::chrono::seconds(30));
   connector_.emplace(
@@ -132,6 +139,7 @@ Mesh::~Mesh() {
   }
   watcher_.join();
   AwaitSent();
+  timer_.Cancel();
   loop_.Run([this] {
     for (AdoptedPair* const pair : Pairs()) pair->CloseGently();
   });
@@ -176,7 +184,7 @@ int Mesh::ReceiveFromAny(std::span<const int> peers, Slot slot, void* data, size
     // Somebody is lost: the wait finds out who.
   }
   int from = -1;
-  Await({.buffer = buffer.get(), .peers = peers, .from = &from}, deadline);
+  Await({.buffer = buffer.get(), .peers = peers, .from = &from, .deadline = deadline});
   return from;
 }
 
@@ -261,17 +269,21 @@ void Mesh::AwaitSent() const {
   }
 }
 
-bool Mesh::Await(const Pending& pending, Deadline deadline) {
-  BeginWait(pending);
-  const Outcome outcome = WaitOnce(pending.buffer, pending.is_send, pending.from,
-                                   milliseconds(MillisecondsLeft(deadline)));
-  EndWait();
-  if (outcome == Outcome::kDone) return true;
-  if (Clock::now() >= deadline) {
-    throw PeerTrouble(PeerTrouble::kTimedOut, {pending.peers.begin(), pending.peers.end()});
+bool Mesh::Await(const Pending& pending) {
+  Outcome outcome = Outcome::kInterrupted;
+  std::optional<int> lost;
+  // An interruption may have been meant for an earlier wait, which was over by then.
+  while (outcome == Outcome::kInterrupted && !lost) {
+    BeginWait(pending);
+    outcome = WaitOnce(pending.buffer, pending.is_send, pending.from);
+    EndWait();
+    if (outcome == Outcome::kDone) return true;
+    if (Clock::now() >= pending.deadline) {
+      throw PeerTrouble(PeerTrouble::kTimedOut, {pending.peers.begin(), pending.peers.end()});
+    }
+    lost = FindLost(pending.peers);
+    if (!lost && FindLost(pending.needed)) return false;
   }
-  const std::optional<int> lost = FindLost(pending.peers);
-  if (outcome == Outcome::kInterrupted && !lost) return false;
   // What had arrived before the peer was lost counts: it may have left in good order.
   if (WaitOnce(pending.buffer, pending.is_send, pending.from, milliseconds(1)) == Outcome::kDone) {
     return true;
@@ -284,6 +296,9 @@ void Mesh::BeginWait(const Pending& pending) {
   if (stopped_) throw Stopped();
   waiting_ = pending;
   InterruptIfHopeless();
+  if (pending.deadline >= alarm_) return;
+  alarm_ = pending.deadline;
+  timer_.Set(alarm_);
 }
 
 void Mesh::EndWait() {
@@ -304,7 +319,19 @@ bool Mesh::IsAnyLost(std::span<const int> peers) const {
 
 void Mesh::InterruptIfHopeless() {
   if (waiting_.buffer == nullptr) return;
-  if (!stopped_ && !IsAnyLost(waiting_.peers) && !IsAnyLost(waiting_.needed)) return;
+  if (stopped_ || IsAnyLost(waiting_.peers) || IsAnyLost(waiting_.needed)) Interrupt();
+}
+
+void Mesh::EndLateWait() {
+  std::lock_guard lock(mutex_);
+  alarm_ = Deadline::max();
+  if (waiting_.buffer == nullptr) return;
+  if (Clock::now() >= waiting_.deadline) return Interrupt();
+  alarm_ = waiting_.deadline;
+  timer_.Set(alarm_);
+}
+
+void Mesh::Interrupt() {
   if (waiting_.is_send) {
     waiting_.buffer->abortWaitSend();
   } else {
@@ -327,7 +354,7 @@ void Mesh::Watch() {
       }
       InterruptIfHopeless();
     }
-    WaitOnce(sentinel, false, nullptr, kForever);
+    WaitOnce(sentinel, false, nullptr);
   }
 }
 

@@ -2,7 +2,8 @@
 //
 // Gloo moves the bytes. What it leaves open is closed here: a message that was half received when
 // its connection broke is never reported, a timeout closes all connections, and nothing says whose
-// connection broke. So a thread watches the connections and interrupts who waits for a lost peer.
+// connection broke. So a thread watches the connections and interrupts who waits for a lost peer,
+// and a timer who waits too long.
 #pragma once
 
 #include <condition_variable>
@@ -58,6 +59,7 @@ class Mesh : public Transport {
     std::span<const int> peers = {};   // one of them sends or receives it
     std::span<const int> needed = {};  // the loss of one of these ends the wait too
     int* from = nullptr;               // who has sent it
+    Deadline deadline = {};
   };
 
   void Connect(int peer, Deadline deadline);
@@ -76,13 +78,15 @@ class Mesh : public Transport {
   void AwaitSent() const;
 
   // Returns false when one of `needed` was lost before it was done.
-  bool Await(const Pending& pending, Deadline deadline);
+  bool Await(const Pending& pending);
   void BeginWait(const Pending& pending);
   void EndWait();
   // After an operation of Gloo's threw: throws what that means.
   [[noreturn]] void ThrowLost(int peer);
 
   void Watch();
+  // On the device's loop, at a deadline.
+  void EndLateWait();
 
   // These need mutex_.
   // Posts a receive that never completes, but fails when the connection breaks.
@@ -90,9 +94,11 @@ class Mesh : public Transport {
   bool IsAnyLost(std::span<const int> peers) const;
   // Interrupts the present wait, if it is for a lost peer or the mesh was stopped.
   void InterruptIfHopeless();
+  void Interrupt();
 
   // They must end the other way round.
   LoopTasks loop_;
+  LoopTimer timer_;
   const Duration heartbeat_timeout_;
   const std::shared_ptr<gloo::transport::tcp::Device> device_;
   const std::shared_ptr<gloo::transport::tcp::Context> context_;
@@ -104,6 +110,7 @@ class Mesh : public Transport {
   // Guarded by mutex_, which nobody may hold who waits for the device's loop.
   std::vector<Link> links_;  // by rank
   Pending waiting_;
+  Deadline alarm_ = Deadline::max();  // the timer's; the deadlines of later waits may be later
   bool stopped_ = false;
   bool ending_ = false;
   std::unique_ptr<gloo::transport::UnboundBuffer> sentinel_;
