@@ -11,6 +11,7 @@
 
 #include "ddp/collectives/testing.h"
 #include "ddp/replicated/distributed_data_parallel.h"
+#include "ops/autograd/functions.h"
 #include "ops/autograd/grad.h"
 
 namespace ddp {
@@ -163,27 +164,27 @@ TEST(Rank0StateTest, ParametersAndBuffersOfEveryTypeAreRank0s) {
   });
 }
 
-TEST(Rank0StateTest, BuffersAreBroadcastBeforeEachForwardInTraining) {
+TEST(Rank0StateTest, BuffersAreBroadcastWithEachAverageInTraining) {
   RunRanks(2, [](TestRank& rank) {
     const auto group = rank.Join();
     Bag bag;
     bag.Add("a", {1});
     AddBuffersOfEveryType(bag);
     DistributedDataParallel replicated(bag, *group);
-    const auto after_forward = [&] {
+    const auto after_backward = [&] {
       FillAll(bag.Buffers(), 5 + rank.rank());
-      replicated.Forward(Tensor::Zeros({1}));
+      Backward(Sum(bag.Parameters()[0].tensor * 1.0));
       return bag.Buffers();
     };
-    ExpectAll(after_forward(), 5);
+    ExpectAll(after_backward(), 5);
     replicated.Eval();
-    ExpectAll(after_forward(), 5 + rank.rank());
+    ExpectAll(after_backward(), 5 + rank.rank());
     replicated.Train();
     {
       DistributedDataParallel::NoSync no_sync(replicated);
-      ExpectAll(after_forward(), 5 + rank.rank());
+      ExpectAll(after_backward(), 5 + rank.rank());
     }
-    ExpectAll(after_forward(), 5);
+    ExpectAll(after_backward(), 5);
   });
 }
 
@@ -195,8 +196,8 @@ TEST(Rank0StateTest, BuffersStayApartWhenAsked) {
     bag.AddBuffer("mean", {2});
     DistributedDataParallel replicated(
         bag, *group, {.buffers = DistributedDataParallelOptions::Buffers::kLocal});
-    bag.last().Fill(rank.rank());
-    replicated.Forward(Tensor::Zeros({1}));
+    FillAll(bag.Buffers(), rank.rank());
+    Backward(Sum(bag.Parameters()[0].tensor * 1.0));
     ExpectAll(bag.Buffers(), rank.rank());
   });
 }

@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "ddp/duration.h"
-#include "ddp/replicated/attendance.h"
 #include "ddp/replicated/model_agreement.h"
 #include "ddp/replicated/reducer.h"
 #include "ddp/replicated/work_list.h"
@@ -59,7 +58,6 @@ DistributedDataParallel::DistributedDataParallel(ops::nn::Module& model, Process
   const std::vector<ops::NamedTensor> parameters = model.Parameters();
   Validate(options, parameters);
   BroadcastFrom(group, /*root=*/0, model.StateDict());
-  synchronizes_buffers_ = options.buffers != Options::Buffers::kLocal && !model.Buffers().empty();
   reducer_ = std::make_unique<Reducer>(
       parameters, model.ParameterHandles(), group,
       ReducerOptions{
@@ -70,6 +68,7 @@ DistributedDataParallel::DistributedDataParallel(ops::nn::Module& model, Process
           .check_finite = options.check_finite,
           .hook = options.hook,
           .on_reduced = options.on_reduced,
+          .synchronize_buffers = BufferSynchronization(),
           .observer = options.observer});
 }
 
@@ -78,11 +77,6 @@ DistributedDataParallel::~DistributedDataParallel() = default;
 ops::Tensor DistributedDataParallel::Forward(const ops::Tensor& x) {
   if (reducer_ == nullptr) return model_.Forward(x);
   RequireSameTensors();
-  if (synchronizes_buffers_ && model_.training() && reducer_->synchronizes()) {
-    int root = 0;
-    if (attendance_ != nullptr) root = attendance_->Call(Attendance::Intent::kBuffers).first_active;
-    SynchronizeBuffers(root);
-  }
   if (options_.observer == nullptr) return model_.Forward(x);
   const Clock::time_point start = Clock::now();
   ops::Tensor y = model_.Forward(x);
@@ -99,6 +93,13 @@ void DistributedDataParallel::RequireSameTensors() {
       replaced.front());
   group_.Abort(message);
   throw std::logic_error(message);
+}
+
+std::function<void(int)> DistributedDataParallel::BufferSynchronization() {
+  if (options_.buffers == Options::Buffers::kLocal || model_.Buffers().empty()) return nullptr;
+  return [this](int root) {
+    if (model_.training()) SynchronizeBuffers(root);
+  };
 }
 
 void DistributedDataParallel::SynchronizeBuffers(int root) {

@@ -25,8 +25,8 @@
 // and one that no rank has used has no gradient, so that optimizers leave it alone.
 //
 // Parameters that expect sparse gradients (ExpectSparseGrad in ops/autograd/grad.h; nn::Embedding's
-// option `sparse` does it) get the average as a sparse gradient, coalesced: each rank gives the rows
-// that it has touched, perhaps none. They travel behind the last bucket, past the hook.
+// option `sparse` does it) get the average as a sparse gradient, coalesced: each rank gives the
+// rows that it has touched, perhaps none. They travel behind the last bucket, past the hook.
 //
 // Parameters may be frozen and thawed between steps, by all ranks alike. The buckets follow.
 //
@@ -63,8 +63,8 @@ struct DistributedDataParallelOptions {
   int64_t bucket_bytes = 25 << 20;
   int64_t first_bucket_bytes = 1 << 20;
 
-  // Before each forward pass in training mode, but for accumulation, buffers become: rank 0's; the
-  // average of the ranks' (integers and bools: rank 0's); or they stay each rank's own.
+  // When a Backward of a model in training mode has averaged gradients, buffers become: rank 0's;
+  // the average of the ranks' (integers: rank 0's); or they stay each rank's own.
   enum class Buffers { kBroadcast, kAverage, kLocal };
   Buffers buffers = Buffers::kBroadcast;
 
@@ -83,8 +83,8 @@ struct DistributedDataParallelOptions {
 
   // Look for NaN and infinity in each rank's gradients before they are averaged.
   bool check_finite = false;
-  // In the place of the all-reduce; see communication_hook.h. Findings of ranks and sparse gradients
-  // travel apart.
+  // In the place of the all-reduce; see communication_hook.h. Findings of ranks and sparse
+  // gradients travel apart.
   CommunicationHook hook = nullptr;
   // Called with the parameters of each bucket as soon as their gradients are averages, while later
   // buckets may still travel: the optimizer's step, say. Not with unused parameters.
@@ -93,7 +93,6 @@ struct DistributedDataParallelOptions {
   Observer* observer = nullptr;
 };
 
-class Attendance;
 class Reducer;
 
 class DistributedDataParallel : public ops::nn::Module {
@@ -142,13 +141,12 @@ class DistributedDataParallel : public ops::nn::Module {
                    const JoinOptions& options);
 
   void RequireSameTensors();
+  std::function<void(int root)> BufferSynchronization();
   void SynchronizeBuffers(int root);
 
   ops::nn::Module& model_;
   ProcessGroup& group_;
   const DistributedDataParallelOptions options_;
-  bool synchronizes_buffers_ = false;
-  Attendance* attendance_ = nullptr;
   std::unique_ptr<Reducer> reducer_;
 };
 

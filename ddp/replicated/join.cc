@@ -34,11 +34,7 @@ void Join(DistributedDataParallel& replicated, const std::function<void()>& body
   if (reducer == nullptr) return body();  // a world of one
   ProcessGroup& group = replicated.group_;
   Attendance attendance(group);
-  const absl::Cleanup leave = [&] {
-    replicated.attendance_ = nullptr;
-    reducer->set_attendance(nullptr, false);
-  };
-  replicated.attendance_ = &attendance;
+  const absl::Cleanup leave = [reducer] { reducer->set_attendance(nullptr, false); };
   reducer->set_attendance(&attendance, options.divide_by_active);
   try {
     body();
@@ -47,13 +43,9 @@ void Join(DistributedDataParallel& replicated, const std::function<void()>& body
     throw;
   }
   for (;;) {
-    const Attendance::Roll roll = attendance.Call(Attendance::Intent::kNothing);
+    const Attendance::Roll roll = attendance.Call(/*is_active=*/false);
     if (roll.num_active == 0) break;
-    if (roll.intent == Attendance::Intent::kBuffers) {
-      replicated.SynchronizeBuffers(roll.first_active);
-    } else if (Follow(*reducer, roll) && options.after_backward) {
-      options.after_backward();
-    }
+    if (Follow(*reducer, roll) && options.after_backward) options.after_backward();
   }
   if (!options.after_backward) {
     BroadcastFrom(group, attendance.last_at_work(), replicated.StateDict());

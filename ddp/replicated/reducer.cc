@@ -176,7 +176,7 @@ void Reducer::Begin() {
     weight = std::exchange(weight_, std::nullopt).value_or(0);
   }
   if (attendance_ != nullptr) {
-    BeginAs(attendance_->Call(Attendance::Intent::kGradients, weight));
+    BeginAs(attendance_->Call(/*is_active=*/true, weight));
   } else {
     if (options_.by_weight) {
       group_.AllReduce({&weight, 1, ops::DType::kFloat64}, ReduceOp::kSum)->Wait();
@@ -186,6 +186,7 @@ void Reducer::Begin() {
 }
 
 void Reducer::BeginAs(const Attendance::Roll& roll) {
+  first_active_ = roll.first_active;
   if (options_.by_weight) {
     scale_ = roll.weight > 0 ? 1 / roll.weight : 1;
   } else if (options_.hook || (attendance_ != nullptr && divides_by_active_)) {
@@ -390,6 +391,7 @@ void Reducer::Settle() {
     ApplyTail(tail);
     if (!order_is_known_) LearnOrder();
   }
+  if (options_.synchronize_buffers) options_.synchronize_buffers(first_active_);
 }
 
 // Gives a gradient to what another rank has used, and none to what no rank has.

@@ -51,6 +51,8 @@ struct ReducerOptions {
   bool check_finite = false;
   CommunicationHook hook;
   std::function<void(std::span<const ops::NamedTensor>)> on_reduced;
+  // Called by all ranks when gradients are averages; `root` is a rank that had some.
+  std::function<void(int root)> synchronize_buffers;
   Observer* observer = nullptr;
 };
 
@@ -173,6 +175,7 @@ class Reducer {
   // Of the running Backward.
   bool in_pass_ = false;
   bool follows_ = false;
+  int first_active_ = 0;
   std::optional<double> scale_;  // of this rank's gradients; nothing: the group averages
   Findings findings_;
   std::shared_ptr<Work> tail_work_;  // where it doesn't ride

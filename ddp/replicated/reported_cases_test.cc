@@ -99,6 +99,18 @@ TEST_P(ReportedCasesTest, SixteenBitGradientsDoNotOverflowOnTheWay) {
   });
 }
 
+// Rank 1 sees another batch; its running mean is rank 0's all the same.
+TEST_P(ReportedCasesTest, RunningStatisticsAreEqualAfterEachStep) {
+  Run([](TestRank& rank, ProcessGroup& group) {
+    ops::nn::BatchNorm1d model(1);
+    DistributedDataParallel replicated(model, group);
+    for (int step = 0; step < 2; ++step) {
+      Backward(Sum(replicated.Forward(Tensor::Full({4, 1}, 10 * rank.rank() + 10))));
+    }
+    EXPECT_NEAR(model.running_mean.Item(), 1.9, 1e-6);
+  });
+}
+
 TEST_P(ReportedCasesTest, BuffersAreAveragedWhenAsked) {
   struct Counting : Scale {
     Counting() {
@@ -112,7 +124,7 @@ TEST_P(ReportedCasesTest, BuffersAreAveragedWhenAsked) {
     DistributedDataParallel replicated(model, group, {.buffers = Options::Buffers::kAverage});
     model.mean.Fill(rank.rank() + 1);
     model.count.Fill(rank.rank() + 5);
-    replicated.Forward(Tensor::Zeros({1}));
+    Backward(replicated.Forward(Tensor::Zeros({1})));
     EXPECT_THAT(model.mean.ToVector<float>(), Each((size() + 1) / 2.0));
     EXPECT_THAT(model.count.ToVector<int64_t>(), ElementsAre(5));  // rank 0's
   });
