@@ -202,7 +202,7 @@ TEST(Train, OverlappedStepsHaveTheSameBits) {
 
 TEST(Train, GradientsThatAreNotFiniteStopTheRunOrAreSkipped) {
   const Arguments flags = kSmall + Arguments{"--max_steps=5", "--learning_rate=1e30"};
-  const ProgramOutput stopped = Train(flags);
+  const ProgramOutput stopped = Train(flags + Arguments{"--on_nonfinite=stop"});
   EXPECT_EQ(stopped.exit_code, 1);
   EXPECT_THAT(stopped.last_error(),
               AllOf(HasSubstr("2.weight"), HasSubstr("rank"), HasSubstr("finite")));

@@ -213,7 +213,7 @@ std::string HelpText() {
                                {"clip_norm", PerModel(&ModelInfo::clip_norm)},
                                {"schedule", PerModel(&ModelInfo::schedule)},
                                {"warmup_steps", PerModel(&ModelInfo::warmup_steps)},
-                               {"on_nonfinite", "stop, but skip with --precision=fp16"},
+                               {"on_nonfinite", "ignore, but skip with --precision=fp16"},
                                {"vocab", "what the data has"}}));
 }
 

@@ -106,7 +106,7 @@ TEST_F(Flags, EveryFlagArrives) {
                                     "--step_size=8",
                                     "--precision=bf16",
                                     "--average=samples",
-                                    "--on_nonfinite=ignore",
+                                    "--on_nonfinite=stop",
                                     "--hook=fp16+topk:0.5",
                                     "--find_unused_parameters",
                                     "--static_graph",
@@ -145,7 +145,7 @@ TEST_F(Flags, EveryFlagArrives) {
   EXPECT_EQ(train.step_size, 8);
   EXPECT_EQ(train.precision, "bf16");
   EXPECT_EQ(train.average, "samples");
-  EXPECT_EQ(train.on_nonfinite, "ignore");
+  EXPECT_EQ(train.on_nonfinite, "stop");
   EXPECT_EQ(train.hook, "fp16+topk:0.5");
   EXPECT_TRUE(train.find_unused_parameters);
   EXPECT_TRUE(train.static_graph);
@@ -161,7 +161,7 @@ TEST_F(Flags, ReplicationMayBeSynchronizedAndOverlapped) {
 }
 
 TEST_F(Flags, InFloat16StepsAreSkippedUnlessToldOtherwise) {
-  EXPECT_EQ(Parse({"--precision=bf16"}).train.on_nonfinite, "stop");
+  EXPECT_EQ(Parse({"--precision=bf16"}).train.on_nonfinite, "ignore");
   EXPECT_EQ(Parse({"--precision=fp16"}).train.on_nonfinite, "skip");
   EXPECT_THAT(
       [&] {

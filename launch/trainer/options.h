@@ -45,7 +45,7 @@ struct TrainOptions {
   std::string average = "ranks";
   // A gradient that is NaN or infinite: stop ends the run, skip leaves the step out on all ranks,
   // ignore doesn't look. (fp16 always skips, by its loss scaler.)
-  std::string on_nonfinite = "stop";
+  std::string on_nonfinite = "ignore";
 
   // Where, and how the ranks work together.
   std::string backend = "auto";

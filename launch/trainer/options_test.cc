@@ -99,8 +99,8 @@ INSTANTIATE_TEST_SUITE_P(
         BadCase{"Hook", [](auto& o) { o.hook = "zip"; },
                 "--hook=zip: no communication hook is called 'zip'"},
         BadCase{"HookNumber", [](auto& o) { o.hook = "local:0"; }, "--hook=local:0: "},
-        BadCase{"StopInFp16", [](auto& o) { o.precision = "fp16"; },
-                "--on_nonfinite=stop doesn't go with --precision=fp16"},
+        BadCase{"IgnoreInFp16", [](auto& o) { o.precision = "fp16"; },
+                "--on_nonfinite=ignore doesn't go with --precision=fp16"},
         BadCase{"LocalInFp16",
                 [](auto& o) {
                   o.precision = "fp16";

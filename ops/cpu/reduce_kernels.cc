@@ -1,5 +1,8 @@
 #include "ops/cpu/reduce_kernels.h"
 
+#include <bit>
+#include <type_traits>
+
 #include "ops/cpu/kernel_lanes.h"
 
 namespace ops::cpu::OPS_CPU_ISA {
@@ -52,14 +55,26 @@ void Store(const double* sums, int64_t n, void* out, bool accumulate) {
   }
 }
 
-// x - x is 0, but NaN for NaN and infinity: and so is the sum of all.
+// The bits of an element's exponent, which are all set for NaN and infinity.
+template <class T>
+inline constexpr auto kExponent = uint32_t{0x7f800000};
+template <>
+inline constexpr auto kExponent<double> = uint64_t{0x7ff0000000000000};
+template <>
+inline constexpr auto kExponent<BFloat16> = uint16_t{0x7f80};
+template <>
+inline constexpr auto kExponent<Float16> = uint16_t{0x7c00};
+
 template <class T>
 bool AllFinite(const void* x, int64_t n) {
+  using Bits = std::remove_const_t<decltype(kExponent<T>)>;
   const T* elements = static_cast<const T*>(x);
-  return SumOf(n, [=](int64_t i) -> double {
-           const Compute<T> value = Load(elements[i]);
-           return value - value;
-         }) == 0;
+  Bits found = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    const Bits exponent = std::bit_cast<Bits>(elements[i]) & kExponent<T>;
+    found |= exponent == kExponent<T>;
+  }
+  return found == 0;
 }
 
 template <class T>
