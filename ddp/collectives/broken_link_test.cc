@@ -128,6 +128,7 @@ void ReduceWithoutEnd(ProcessGroup& group) {
 class BrokenLinkTest : public testing::TestWithParam<Case> {};
 
 TEST_P(BrokenLinkTest, ThePeerIsLostSoonAfterTheHeartbeatTimeout) {
+  ASSERT_EQ(std::system("command -v ip > /dev/null"), 0) << "needs ip, of the package iproute2";
   std::unique_ptr<Link> link;
   try {
     link = std::make_unique<Link>();
