@@ -143,6 +143,9 @@ Mesh::~Mesh() {
   loop_.Run([this] {
     for (AdoptedPair* const pair : Pairs()) pair->CloseGently();
   });
+  // The turn of the loop that closed them may have had events left for them. In the next one it
+  // has none, and they may go.
+  loop_.Run([] {});
   loop_.Hurry();
 }
 
