@@ -2,8 +2,7 @@
 //
 // A hook in ten lines, gradients that travel as bfloat16:
 //
-//   ddp::CommunicationHook to_bf16 = [](ddp::ProcessGroup& group, const ddp::GradientBucket&
-//   bucket) {
+//   ddp::CommunicationHook to_bf16 = [](ddp::ProcessGroup& group, const auto& bucket) {
 //     const ops::Tensor small = bucket.gradients.To(ops::DType::kBFloat16);
 //     return ddp::Then(group.AllReduce(ddp::BufferOf(small), ddp::ReduceOp::kSum),
 //                      [small, all = bucket.gradients] { all.CopyFrom(small); });

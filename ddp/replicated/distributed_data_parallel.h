@@ -34,10 +34,10 @@
 // std::logic_error for a parameter without a gradient, one that not all ranks have frozen or
 // thawed, one whose member in the model holds another tensor now, one that is reached otherwise
 // than in the first step of a static graph, one whose gradient is dense where a sparse one was
-// expected; NonFiniteGradientError where check_finite is set. The
-// next step is as good as any. A Backward that reaches no parameter at all can't be seen: where
-// only one rank runs such, its peers wait until their timeout. A Backward that ends by another
-// exception aborts the group: the other ranks are waiting for its gradients.
+// expected; NonFiniteGradientError where check_finite is set. The next step is as good as any. A
+// Backward that reaches no parameter at all can't be seen: where only one rank runs such, its peers
+// wait until their timeout. A Backward that ends by another exception aborts the group: the other
+// ranks are waiting for its gradients.
 //
 // As in PyTorch, the model is the child "module" of the wrapper. The model and the group must live
 // as long as the wrapper is used; they may be destroyed in any order.
