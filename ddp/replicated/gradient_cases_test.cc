@@ -14,6 +14,7 @@
 #include "ddp/errors.h"
 #include "ddp/replicated/communication_hook.h"
 #include "ddp/replicated/distributed_data_parallel.h"
+#include "ddp/replicated/testing.h"
 #include "ops/autograd/functions.h"
 #include "ops/autograd/grad.h"
 #include "ops/optim/adam.h"
@@ -58,26 +59,12 @@ std::string MessageOf(const Tensor& loss) {
   return "";
 }
 
-class GradientCasesTest : public testing::TestWithParam<TestSetting> {
+class GradientCasesTest : public ReplicatedTest<Three> {
  protected:
-  int size() const { return GetParam().num_ranks; }
   // Of values 1, 2, ... of the ranks.
   double Average() const { return (size() + 1) / 2.0; }
-
-  void Run(Options options,
-           const std::function<void(int rank, Three& model, DistributedDataParallel& replicated)>&
-               body) {
-    RunRanks(size(), [&](TestRank& rank) {
-      const auto group = rank.Join(GetParam());
-      Three model;
-      DistributedDataParallel replicated(model, *group, options);
-      body(rank.rank(), model, replicated);
-    });
-  }
 };
-INSTANTIATE_TEST_SUITE_P(Backends, GradientCasesTest,
-                         testing::Values(TestSetting{"gloo", 2}, TestSetting{"auto", 2},
-                                         TestSetting{"auto", 3}, TestSetting{"auto", 4}),
+INSTANTIATE_TEST_SUITE_P(Backends, GradientCasesTest, ReplicatedSettings(),
                          [](const auto& info) { return info.param.Name(); });
 
 TEST_P(GradientCasesTest, WhatOnlySomeRanksUseIsAveragedWithZeros) {

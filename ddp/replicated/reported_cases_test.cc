@@ -9,6 +9,7 @@
 #include "ddp/collectives/testing.h"
 #include "ddp/replicated/communication_hooks.h"
 #include "ddp/replicated/distributed_data_parallel.h"
+#include "ddp/replicated/testing.h"
 #include "ops/autograd/checkpoint.h"
 #include "ops/autograd/functions.h"
 #include "ops/autograd/grad.h"
@@ -31,9 +32,7 @@ struct Scale : ops::nn::Module {
 };
 
 class ReportedCasesTest : public GroupTest {};
-INSTANTIATE_TEST_SUITE_P(Backends, ReportedCasesTest,
-                         testing::Values(TestSetting{"gloo", 2}, TestSetting{"auto", 2},
-                                         TestSetting{"auto", 3}, TestSetting{"auto", 4}),
+INSTANTIATE_TEST_SUITE_P(Backends, ReportedCasesTest, ReplicatedSettings(),
                          [](const auto& info) { return info.param.Name(); });
 
 // pytorch#109191: twice the same block, computed again in Backward.

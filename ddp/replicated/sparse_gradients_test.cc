@@ -13,6 +13,7 @@
 #include "ddp/collectives/testing.h"
 #include "ddp/errors.h"
 #include "ddp/replicated/distributed_data_parallel.h"
+#include "ddp/replicated/testing.h"
 #include "ops/autograd/functions.h"
 #include "ops/autograd/grad.h"
 #include "ops/nn/layers.h"
@@ -92,24 +93,8 @@ std::string MessageOf(const Tensor& loss) {
   return "";
 }
 
-class SparseGradientsTest : public testing::TestWithParam<TestSetting> {
- protected:
-  int size() const { return GetParam().num_ranks; }
-
-  void Run(const Options& options,
-           const std::function<void(int rank, Table& model, DistributedDataParallel& replicated)>&
-               body) {
-    RunRanks(size(), [&](TestRank& rank) {
-      const auto group = rank.Join(GetParam());
-      Table model;
-      DistributedDataParallel replicated(model, *group, options);
-      body(rank.rank(), model, replicated);
-    });
-  }
-};
-INSTANTIATE_TEST_SUITE_P(Backends, SparseGradientsTest,
-                         testing::Values(TestSetting{"gloo", 2}, TestSetting{"auto", 2},
-                                         TestSetting{"auto", 3}, TestSetting{"auto", 4}),
+class SparseGradientsTest : public ReplicatedTest<Table> {};
+INSTANTIATE_TEST_SUITE_P(Backends, SparseGradientsTest, ReplicatedSettings(),
                          [](const auto& info) { return info.param.Name(); });
 
 constexpr int64_t kBatch = 6;
