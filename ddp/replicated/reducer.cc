@@ -20,7 +20,16 @@ namespace {
 
 using ops::Tensor;
 
-constexpr int64_t kTroubleFlag = 0;  // in the tail; the marks of the parameters follow
+// What is where in the tail.
+constexpr int64_t kTrouble = 0;
+constexpr int64_t kFlag = 1;
+
+// Whether any rank has set it; leaves it as 0, as which it travels next time.
+bool Take(const Tensor& flag) {
+  if (flag.Item() == 0) return false;
+  flag.FillZero();
+  return true;
+}
 
 }  // namespace
 
@@ -81,6 +90,9 @@ void Reducer::FillBuckets(std::vector<size_t> order) {
     num_expected.push_back(static_cast<int>(std::ranges::count_if(
         bucket.parameters, [&](size_t i) { return parameters_[i].expected.value_or(1) > 0; })));
   }
+  const Tensor& tail = buckets_.tail();
+  trouble_ = tail.Slice(kTrouble, kTrouble + 1);
+  flag_ = tail.Slice(kFlag, kFlag + 1);
   // The last bucket waits for the end of the walk: whatever goes wrong on the way, no rank is done.
   ++num_expected.back();
   queue_.emplace(std::move(num_expected), [this](int bucket) { return SendBucket(bucket); });
@@ -204,18 +216,18 @@ void Reducer::FillTail() {
   }
   // So that it is 1 for the ranks, and at least the smallest number in any case.
   const double mark = tail_plan().rides ? 1 / scale_.value_or(1) : 1;
-  const double flag = findings_.empty() ? 0 : mark;
-  if (!MayLackGradients()) {
-    if (flag != 0) buckets_.tail().Fill(flag);
-    return;
-  }
-  std::vector<double> tail(tail_plan().num_elements);
-  tail[kTroubleFlag] = flag;
+  if (!findings_.empty()) trouble_.Fill(mark);
+  if (flag_is_raised_) flag_.Fill(mark);
+  if (!MayLackGradients()) return;
+  std::vector<double> used(parameters_.size());
   for (size_t i = 0; i < parameters_.size(); ++i) {
-    if (HasGradient(parameters_[i])) tail[1 + i] = mark;
+    if (HasGradient(parameters_[i])) used[i] = mark;
   }
-  buckets_.tail().CopyFrom(Tensor::FromVector(tail, {tail_plan().num_elements}));
+  MarksOfUse().CopyFrom(Tensor::FromVector(used, {std::ssize(used)}));
 }
+
+// Of each parameter, where it matters who is used.
+Tensor Reducer::MarksOfUse() { return buckets_.tail().Slice(kFlag + 1, tail_plan().num_elements); }
 
 void Reducer::ReduceSparse() {
   std::vector<ops::NamedTensor> trained;
@@ -256,10 +268,10 @@ void Reducer::Finish() {
 // What the ranks have found is the same to all of them, and so is what they do now.
 void Reducer::Settle() {
   const absl::Cleanup end = [this] { Reset(); };
-  const std::vector<double> tail = MayLackGradients() ? buckets_.tail().ToVector<double>()
-                                                      : std::vector<double>{buckets_.tail().Item()};
-  if (tail[kTroubleFlag] != 0) {
-    buckets_.tail().FillZero();
+  any_flag_is_raised_ = Take(flag_);
+  const std::vector<double> used =
+      MayLackGradients() ? MarksOfUse().ToVector<double>() : std::vector<double>();
+  if (Take(trouble_)) {
     std::vector<Findings> ranks;
     for (const std::string& blob : group_.ExchangeBlobs(findings_.Encode())) {
       ranks.push_back(Findings::Decode(blob));
@@ -271,22 +283,22 @@ void Reducer::Settle() {
       if (verdict.only_not_finite) throw NonFiniteGradientError(message);
       throw std::logic_error(message);
     }
-    ApplyTail(tail);
+    ApplyMarks(used);
     Adopt(verdict, ranks);
   } else {
-    ApplyTail(tail);
+    ApplyMarks(used);
     if (!order_is_known_) LearnOrder();
   }
   if (options_.synchronize_buffers) options_.synchronize_buffers(first_active_);
 }
 
 // Gives a gradient to what another rank has used, and none to what no rank has.
-void Reducer::ApplyTail(const std::vector<double>& tail) {
+void Reducer::ApplyMarks(const std::vector<double>& used) {
   if (!MayLackGradients() && !follows_) return;
   for (size_t i = 0; i < parameters_.size(); ++i) {
     const ReducedParameter& parameter = parameters_[i];
     if (!parameter.trained || parameter.sparse) continue;
-    if (MayLackGradients() && tail[1 + i] == 0) {
+    if (MayLackGradients() && used[i] == 0) {
       ClearGrad(parameter.tensor);
     } else if (!HasGradient(parameter)) {
       ClearGrad(parameter.tensor);

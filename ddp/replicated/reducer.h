@@ -7,10 +7,11 @@
 // over the buckets anew, in the order in which rank 0's gradients came.
 //
 // Behind the last gradient lies the tail: the trouble flag, 0 unless this rank has found something
-// (findings.h), such as a parameter without a gradient; and, where parameters may be unused, a mark
-// for each that this rank has used. It travels with the last bucket, which leaves when the walk has
-// ended well, so every rank learns at no cost whether any had findings; then they tell each other,
-// and all do the same: freeze or thaw parameters that all have, or throw.
+// (findings.h), such as a parameter without a gradient; a flag of the user's; and, where parameters
+// may be unused, a mark for each that this rank has used. It travels with the last bucket, which
+// leaves when the walk has ended well, so every rank learns at no cost whether any had findings;
+// then they tell each other, and all do the same: freeze or thaw parameters that all have, or
+// throw.
 //
 // Parameters that expect sparse gradients (ops/autograd/grad.h) have no place in a bucket. Theirs
 // are added up when all buckets have come back (sparse_reduction.h); the last bucket leaves no
@@ -22,6 +23,7 @@
 // Backward is called, but may go before the Reducer does.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <iterator>
@@ -91,6 +93,10 @@ class Reducer {
   // have called the roll for. The gradients become the averages here too.
   void Follow(const Attendance::Roll& roll);
 
+  // As DistributedDataParallel's.
+  void RaiseFlag() { flag_is_raised_ = true; }
+  bool any_flag_is_raised() const { return any_flag_is_raised_; }
+
   // Seconds that Backward has waited for buckets after its own work was done, in all.
   double exposed_seconds() const { return exposed_seconds_; }
   // A line for each bucket: what it holds, in the order in which buckets travel.
@@ -99,9 +105,9 @@ class Reducer {
  private:
   class Pass;
 
-  // The trouble flag and, where it matters who is used, a mark for each parameter.
+  // The trouble flag, the user's flag and, where it matters who is used, a mark for each parameter.
   GradientBuckets::Tail tail_plan() const {
-    return {.num_elements = 1 + (MayLackGradients() ? std::ssize(parameters_) : 0),
+    return {.num_elements = 2 + (MayLackGradients() ? std::ssize(parameters_) : 0),
             .rides = !options_.hook};
   }
   void FillBuckets(std::vector<size_t> order);
@@ -112,6 +118,7 @@ class Reducer {
   void BeginAs(const Attendance::Roll& roll);
   std::shared_ptr<Work> SendBucket(int index);
   void FillTail();
+  ops::Tensor MarksOfUse();
   void ReduceSparse();
   void Finish();
   // Then either of these ends it.
@@ -119,7 +126,7 @@ class Reducer {
   void Abandon() noexcept;
 
   // What ranks settle.
-  void ApplyTail(const std::vector<double>& tail);
+  void ApplyMarks(const std::vector<double>& used);
   void LearnOrder();
   void Adopt(const Verdict& verdict, std::span<const Findings> ranks);
   // A gradient that is in no bucket; ranks without one give zeros.
@@ -140,6 +147,9 @@ class Reducer {
   std::vector<std::pair<size_t, const ops::Tensor*>> handles_;  // with the parameter's index
   GradientBuckets buckets_;
   std::optional<BucketQueue> queue_;
+  ops::Tensor trouble_, flag_;  // parts of the tail
+  std::atomic<bool> flag_is_raised_ = false;
+  bool any_flag_is_raised_ = false;
   bool synchronizes_ = true;
   std::optional<double> weight_;
   Attendance* attendance_ = nullptr;
