@@ -29,6 +29,8 @@ int main(int argc, char** argv) {
   const auto train = [&](int rank, int world_size, std::shared_ptr<ddp::Store> store) {
     launch::Train(command_line.train, rank, world_size, store);
   };
-  return launch::Spawn(
-      train, {.num_ranks = command_line.num_ranks, .timeout = command_line.train.timeout});
+  return launch::Spawn(train, {.num_ranks = command_line.num_ranks,
+                               .launcher = command_line.launcher.launcher,
+                               .expected_world_size = command_line.launcher.expected_world_size,
+                               .timeout = command_line.train.timeout});
 }

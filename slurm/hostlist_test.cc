@@ -72,6 +72,11 @@ TEST(Hostlist, AnySeparatorAndNoHosts) {
   EXPECT_THAT(ExpandHostlist(" ,\n"), IsEmpty());
 }
 
+TEST(Hostlist, CommasInBracketsDoNotSeparate) {
+  EXPECT_THAT(ExpandHostlist("linux[1,2]"), ElementsAre("linux1", "linux2"));
+  EXPECT_THAT(ExpandHostlist("a[1,3]b,c[2]"), ElementsAre("a1b", "a3b", "c2"));
+}
+
 TEST(Hostlist, OfFourBracketsTheThirdIsSlowest) {
   EXPECT_THAT(ExpandHostlist("[1-2]a[1-2]b[1-2]c[1-2]"),
               ElementsAre("1a1b1c1", "1a1b1c2", "2a1b1c1", "2a1b1c2", "1a2b1c1", "1a2b1c2",

@@ -19,7 +19,7 @@ std::string DoneKey(int rank) { return fmt::format("launch/done/{}", rank); }
 }  // namespace
 
 MeetingPlace MeetingPlaceFrom(const Environment& environment) {
-  std::optional<Place> place = ReadTorchrunPlace(environment);
+  std::optional<RankPlace> place = ReadTorchrunPlace(environment);
   if (!place) place = ReadOpenMpiPlace(environment);
   const MasterAddress master = ReadMasterAddress(environment);
   if (!place) ThrowMissing("RANK");

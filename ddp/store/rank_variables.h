@@ -15,23 +15,23 @@
 namespace ddp {
 
 // One of `size` ranks.
-struct Place {
+struct RankPlace {
   int rank = 0;
   int size = 1;
 
-  friend bool operator==(const Place&, const Place&) = default;
+  friend bool operator==(const RankPlace&, const RankPlace&) = default;
 };
 
 // The place that two variables say; nothing unless both are set. Throws std::invalid_argument that
 // names the variable, its value and what is expected, also where only that one is set.
-std::optional<Place> ReadPlace(const Environment& environment, const std::string& rank_name,
-                               const std::string& size_name);
+std::optional<RankPlace> ReadPlace(const Environment& environment, const std::string& rank_name,
+                                   const std::string& size_name);
 
 // By RANK and WORLD_SIZE. Only one of them set is an error, too: somebody meant something.
-std::optional<Place> ReadTorchrunPlace(const Environment& environment);
+std::optional<RankPlace> ReadTorchrunPlace(const Environment& environment);
 
 // By mpirun's OMPI_COMM_WORLD_RANK and OMPI_COMM_WORLD_SIZE.
-std::optional<Place> ReadOpenMpiPlace(const Environment& environment);
+std::optional<RankPlace> ReadOpenMpiPlace(const Environment& environment);
 
 // Either may be unknown.
 struct MasterAddress {
