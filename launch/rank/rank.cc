@@ -82,15 +82,21 @@ ddp::MeetingPlace PlaceOf(const Identity& identity) {
 }  // namespace
 
 int RunRank(const Identity& identity, const RankBody& body, ddp::Duration timeout) {
+  bool stopped_early = false;
   // A line is printed when it is complete, and in one piece.
   setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
   const FailureReporter reporter(identity.rank);
   std::optional<ddp::MeetingPoint> meeting_point;
   const bool ok = Succeeds(reporter, [&] {
     meeting_point.emplace(PlaceOf(identity), timeout);
-    body(identity.rank, identity.world_size, meeting_point->store());
+    try {
+      body(identity.rank, identity.world_size, meeting_point->store());
+    } catch (const StoppedEarly&) {
+      stopped_early = true;
+    }
   });
   if (meeting_point) meeting_point->Leave(ok ? kFarewell : kFarewellAfterFailure);
+  if (stopped_early) return kRequeueExitCode;
   return ok ? 0 : 1;
 }
 
