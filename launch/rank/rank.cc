@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <exception>
 #include <optional>
+#include <stdexcept>
 #include <string>
 
 #include "ddp/errors.h"
@@ -63,6 +64,20 @@ bool Succeeds(const FailureReporter& reporter, const std::function<void()>& body
   return false;
 }
 
+ddp::MeetingPlace PlaceOf(const Identity& identity) {
+  const auto& [host, ports, host_why, ports_why] = identity.rendezvous;
+  if (host.empty() || ports.empty()) {
+    throw std::invalid_argument(
+        fmt::format("nobody says where the ranks meet: {}; set MASTER_ADDR and MASTER_PORT",
+                    host.empty() ? host_why : ports_why));
+  }
+  return ddp::WithStoreOfLauncher({.host = host,
+                                   .port = ports.front(),
+                                   .rank = identity.rank,
+                                   .world_size = identity.world_size},
+                                  ProcessEnvironment());
+}
+
 }  // namespace
 
 int RunRank(const Identity& identity, const RankBody& body, ddp::Duration timeout) {
@@ -72,9 +87,7 @@ int RunRank(const Identity& identity, const RankBody& body, ddp::Duration timeou
   const FailureReporter reporter(identity.rank);
   std::optional<ddp::MeetingPoint> meeting_point;
   const bool ok = Succeeds(reporter, [&] {
-    meeting_point.emplace(ddp::WithStoreOfLauncher({identity.master_addr, identity.master_port,
-                                                    identity.rank, identity.world_size, false}),
-                          timeout);
+    meeting_point.emplace(PlaceOf(identity), timeout);
     try {
       body(identity.rank, identity.world_size, meeting_point->store());
     } catch (const StoppedEarly&) {

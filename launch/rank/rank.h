@@ -1,7 +1,7 @@
 // RunRank: one rank of a job, from meeting the others to its exit code.
 //
 // The ranks meet at a store. Where the agent started this process, the agent holds it; elsewhere
-// rank 0 does, at MASTER_PORT, until the others are done.
+// rank 0 does, at the first port of its identity's rendezvous, until the others are done.
 //
 // An exception that leaves the body is this rank's failure: the reason goes to the agent, which
 // prints one line for the whole job, or to standard error where there is no agent.
