@@ -54,7 +54,7 @@ class Words {
 
 }  // namespace
 
-ChosenHook MakeHook(std::string_view name) {
+ChosenHook MakeHook(std::string_view name, int64_t first_step) {
   // From the innermost outwards.
   std::vector<std::string_view> names = Split(name, '+');
   ChosenHook chosen{AllReduceGradients, {}};
@@ -73,7 +73,7 @@ ChosenHook MakeHook(std::string_view name) {
     } else if (words.Is("topk", 1) && innermost) {
       chosen.hook = TopK(words.Number(1, 0.01));
     } else if (words.Is("powersgd", 2)) {
-      PowerSgdOptions options;
+      PowerSgdOptions options{.first_step = first_step};
       options.matrix_approximation_rank = words.Number(1, options.matrix_approximation_rank);
       options.start_step = words.Number(2, options.start_step);
       chosen.hook = PowerSgd(options, std::move(inner));
@@ -81,8 +81,8 @@ ChosenHook MakeHook(std::string_view name) {
       const int64_t start = words.Number<int64_t>(2, 100);
       const int64_t period = words.Number<int64_t>(1, PeriodicAveragerOptions().period);
       if (period < 1) ThrowUnknown(names[i]);
-      chosen.hook = LocalSgd({.start_step = start}, std::move(inner));
-      chosen.averaging = {.period = period, .warm_up_steps = start};
+      chosen.hook = LocalSgd({.start_step = start, .first_step = first_step}, std::move(inner));
+      chosen.averaging = {.period = period, .warm_up_steps = start, .first_step = first_step};
     } else {
       ThrowUnknown(name);
     }
