@@ -23,6 +23,9 @@ struct ChosenHook {
   CommunicationHook hook;
   // What a PeriodicAverager must do after each step; for `local` only.
   std::optional<PeriodicAveragerOptions> averaging;
+  // Whether it carries something over from step to step, each rank its own, which a training that
+  // goes on from a checkpoint lacks at first: int8, topk and powersgd.
+  bool remembers = false;
 };
 
 // none                         a plain all-reduce
