@@ -36,7 +36,15 @@ TEST(MeetingPlace, FourVariablesMakeARank) {
   EXPECT_EQ(place.rank, 1);
   EXPECT_EQ(place.world_size, 4);
   EXPECT_FALSE(place.is_hosted);
-  EXPECT_TRUE(Read(Rank(kStoreHostedVariable, "1")).is_hosted);
+}
+
+TEST(MeetingPlace, ALauncherMayHoldTheStore) {
+  const MeetingPlace place = Read(Rank(kStoreHostedVariable, "[::1]:77"));
+  EXPECT_EQ(place.host, "::1");
+  EXPECT_EQ(place.port, 77);
+  EXPECT_EQ(place.rank, 1);
+  EXPECT_TRUE(place.is_hosted);
+  EXPECT_THROW(Read(Rank(kStoreHostedVariable, "1")), std::invalid_argument);
 }
 
 TEST(MeetingPlace, AddressesStayAsGiven) {
