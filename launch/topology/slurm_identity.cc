@@ -230,8 +230,7 @@ Identity NoTask(const Environment& environment) {
     return identity;
   }
   identity.why = fmt::format(
-      "SLURM_JOB_ID={}, but the variables of a step's task aren't set: a shell in an allocation",
-      *job);
+      "SLURM_JOB_ID={}, but this process is no task of a step: it began in a shell", *job);
   const std::string num_tasks = TextOf(environment, "SLURM_NTASKS").value_or("1");
   if (num_tasks != "1") {
     identity.warnings.push_back(fmt::format(
