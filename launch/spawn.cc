@@ -10,7 +10,6 @@
 #include <optional>
 #include <string>
 
-#include "ddp/store/tcp_store_server.h"
 #include "launch/agent/agent.h"
 #include "launch/agent/terminal.h"
 #include "launch/topology/topology.h"
@@ -35,13 +34,9 @@ std::map<std::string, std::string> SingleThreadedLibraries() {
 }
 
 AgentResult StartRanks(const SpawnOptions& options) {
-  // Held here, the store outlives every rank, and its port is taken before anyone is told of it.
-  const ddp::TcpStoreServer server({.host = "127.0.0.1"});
   return RunAgent({.command = OwnArguments(),
                    .executable = std::filesystem::read_symlink("/proc/self/exe"),
                    .num_ranks = options.num_ranks,
-                   .master_addr = "127.0.0.1",
-                   .master_port = server.port(),
                    .environment = SingleThreadedLibraries()});
 }
 

@@ -48,7 +48,16 @@ MeetingPlace MeetingPlaceFromEnvironment() {
   place.rank = Number("RANK", Variable("RANK", "OMPI_COMM_WORLD_RANK"), 0, place.world_size - 1);
   place.host = Variable("MASTER_ADDR");
   place.port = Number("MASTER_PORT", Variable("MASTER_PORT"), 1, 65535);
-  place.is_hosted = std::getenv(kStoreHostedVariable) != nullptr;
+  return WithStoreOfLauncher(place);
+}
+
+MeetingPlace WithStoreOfLauncher(MeetingPlace place) {
+  const char* address = std::getenv(kStoreHostedVariable);
+  if (address == nullptr) return place;
+  const HostAndPort parsed = ParseAddress(address);
+  place.host = parsed.host;
+  place.port = parsed.port;
+  place.is_hosted = true;
   return place;
 }
 

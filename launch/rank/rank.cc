@@ -12,7 +12,6 @@
 
 #include "ddp/errors.h"
 #include "ddp/store/meeting_point.h"
-#include "launch/agent/agent.h"
 #include "launch/agent/report.h"
 
 namespace launch {
@@ -67,18 +66,23 @@ bool Succeeds(const FailureReporter& reporter, const std::function<void()>& body
 }  // namespace
 
 int RunRank(const Identity& identity, const RankBody& body, ddp::Duration timeout) {
+  bool stopped_early = false;
   // A line is printed when it is complete, and in one piece.
   setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
   const FailureReporter reporter(identity.rank);
-  const bool is_hosted = ProcessEnvironment()(kStoreHostedVariable).has_value();
   std::optional<ddp::MeetingPoint> meeting_point;
   const bool ok = Succeeds(reporter, [&] {
-    meeting_point.emplace(ddp::MeetingPlace{identity.master_addr, identity.master_port,
-                                            identity.rank, identity.world_size, is_hosted},
+    meeting_point.emplace(ddp::WithStoreOfLauncher({identity.master_addr, identity.master_port,
+                                                    identity.rank, identity.world_size, false}),
                           timeout);
-    body(identity.rank, identity.world_size, meeting_point->store());
+    try {
+      body(identity.rank, identity.world_size, meeting_point->store());
+    } catch (const StoppedEarly&) {
+      stopped_early = true;
+    }
   });
   if (meeting_point) meeting_point->Leave(ok ? kFarewell : kFarewellAfterFailure);
+  if (stopped_early) return kRequeueExitCode;
   return ok ? 0 : 1;
 }
 
