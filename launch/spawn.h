@@ -23,6 +23,8 @@ namespace launch {
 
 struct SpawnOptions {
   int num_ranks = 2;
+  // How often all ranks are started again after a failure (agent/restart_policy.h).
+  int max_restarts = 0;
   // Of the store: how long ranks wait for each other there.
   ddp::Duration timeout = ddp::kDefaultTimeout;
 };

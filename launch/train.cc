@@ -29,6 +29,7 @@ int main(int argc, char** argv) {
   const auto train = [&](int rank, int world_size, std::shared_ptr<ddp::Store> store) {
     launch::Train(command_line.train, rank, world_size, store);
   };
-  return launch::Spawn(
-      train, {.num_ranks = command_line.num_ranks, .timeout = command_line.train.timeout});
+  return launch::Spawn(train, {.num_ranks = command_line.num_ranks,
+                               .max_restarts = command_line.max_restarts,
+                               .timeout = command_line.train.timeout});
 }

@@ -51,6 +51,10 @@ MeetingPlace MeetingPlaceFromEnvironment() {
   return WithStoreOfLauncher(place);
 }
 
+std::string StoreToken(const std::string& run_id, int64_t restart_count) {
+  return fmt::format("{}.{}", run_id, restart_count);
+}
+
 MeetingPlace WithStoreOfLauncher(MeetingPlace place) {
   const char* address = std::getenv(kStoreHostedVariable);
   if (address == nullptr) return place;
@@ -58,6 +62,11 @@ MeetingPlace WithStoreOfLauncher(MeetingPlace place) {
   place.host = parsed.host;
   place.port = parsed.port;
   place.is_hosted = true;
+  const char* run_id = std::getenv(kRunIdVariable);
+  const char* restart_count = std::getenv(kRestartCountVariable);
+  if (run_id != nullptr && restart_count != nullptr) {
+    place.token = fmt::format("{}.{}", run_id, restart_count);
+  }
   return place;
 }
 
@@ -65,11 +74,13 @@ MeetingPoint::MeetingPoint(MeetingPlace place, Duration timeout,
                            std::unique_ptr<TcpStoreServer> server)
     : place_(std::move(place)), server_(std::move(server)) {
   if (place_.rank == 0 && !place_.is_hosted && server_ == nullptr) {
-    server_ = std::make_unique<TcpStoreServer>(TcpStoreServerOptions{
-        .host = IsLoopback(place_.host) ? place_.host : "", .port = place_.port});
+    server_ = std::make_unique<TcpStoreServer>(
+        TcpStoreServerOptions{.host = IsLoopback(place_.host) ? place_.host : "",
+                              .port = place_.port,
+                              .token = place_.token});
   }
-  store_ =
-      std::make_shared<TcpStore>(place_.host, place_.port, TcpStoreOptions{.timeout = timeout});
+  store_ = std::make_shared<TcpStore>(place_.host, place_.port,
+                                      TcpStoreOptions{.timeout = timeout, .token = place_.token});
 }
 
 void MeetingPoint::Leave(Duration patience) {

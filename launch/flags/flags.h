@@ -11,7 +11,8 @@
 namespace launch {
 
 struct CommandLine {
-  int num_ranks = 2;  // --nproc_per_node
+  int num_ranks = 2;     // --nproc_per_node
+  int max_restarts = 0;  // --max_restarts
   TrainOptions train;
 };
 

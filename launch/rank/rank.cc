@@ -72,7 +72,7 @@ int RunRank(const Identity& identity, const RankBody& body, ddp::Duration timeou
   std::optional<ddp::MeetingPoint> meeting_point;
   const bool ok = Succeeds(reporter, [&] {
     meeting_point.emplace(ddp::WithStoreOfLauncher({identity.master_addr, identity.master_port,
-                                                    identity.rank, identity.world_size, false}),
+                                                    identity.rank, identity.world_size, false, ""}),
                           timeout);
     body(identity.rank, identity.world_size, meeting_point->store());
   });
