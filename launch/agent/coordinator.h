@@ -10,8 +10,8 @@
 //   over               why it ends before its ranks have (Over)
 //   end/<id>           how it ended there (NodeEnd)
 //
-// and "generation", the one to join now, "agents", how many there have been, and "bye/<id>" of an
-// agent that knows how the job ends.
+// and "generation", the one to join now, "agents", how many there have been besides this one, and
+// "bye/<id>" of an agent that knows how the job ends.
 #pragma once
 
 #include <atomic>

@@ -111,7 +111,8 @@ void StoreRendezvous::TryToConnect() {
   store_ = std::make_unique<ddp::TcpStore>(
       address_.host, address_.port,
       ddp::TcpStoreOptions{.timeout = options_.heartbeat_timeout, .token = address_.token});
-  id_ = store_->Add("agents", 1);
+  // The one with the store goes first: it is needed whoever else takes part.
+  id_ = coordinator_ ? 0 : store_->Add("agents", 1);
   lifeline_.emplace(address_, options_.heartbeat_timeout);
   const int64_t generation = std::stoll(store_->Get("generation"));
   JoinGeneration(generation);
