@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <exception>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,8 +27,10 @@ int main(int argc, char** argv) {
     fmt::print(stderr, "{}\n", e.what());
     return 2;
   }
+  std::optional<launch::RankSignals> signals;  // where this process is a rank, from the start
+  if (launch::IdentityFrom(launch::ProcessEnvironment())) signals.emplace();
   const auto train = [&](int rank, int world_size, std::shared_ptr<ddp::Store> store) {
-    launch::Train(command_line.train, rank, world_size, store);
+    launch::Train(command_line.train, rank, world_size, store, *signals);
   };
   return launch::Spawn(train, {.num_ranks = command_line.num_ranks,
                                .max_restarts = command_line.max_restarts,

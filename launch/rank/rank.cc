@@ -66,6 +66,7 @@ bool Succeeds(const FailureReporter& reporter, const std::function<void()>& body
 }  // namespace
 
 int RunRank(const Identity& identity, const RankBody& body, ddp::Duration timeout) {
+  bool stopped_early = false;
   // A line is printed when it is complete, and in one piece.
   setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
   const FailureReporter reporter(identity.rank);
@@ -74,9 +75,14 @@ int RunRank(const Identity& identity, const RankBody& body, ddp::Duration timeou
     meeting_point.emplace(ddp::WithStoreOfLauncher({identity.master_addr, identity.master_port,
                                                     identity.rank, identity.world_size, false, ""}),
                           timeout);
-    body(identity.rank, identity.world_size, meeting_point->store());
+    try {
+      body(identity.rank, identity.world_size, meeting_point->store());
+    } catch (const StoppedEarly&) {
+      stopped_early = true;
+    }
   });
   if (meeting_point) meeting_point->Leave(ok ? kFarewell : kFarewellAfterFailure);
+  if (stopped_early) return kRequeueExitCode;
   return ok ? 0 : 1;
 }
 
