@@ -166,7 +166,7 @@ TEST(Run, LogsOfEachRankAndRestartAreKept) {
   }
   for (const int rank : {0, 1}) {
     EXPECT_EQ(Read(fmt::format("{}/rank{}.r1.log", folder, rank)), "out\nerr\nout\nerr\n");
-    EXPECT_THAT(Read(fmt::format("{}/rank{}.r0.log", folder, rank)), HasSubstr("out\n"));
+    EXPECT_TRUE(std::filesystem::exists(fmt::format("{}/rank{}.r0.log", folder, rank)));
   }
 }
 
@@ -176,13 +176,16 @@ TEST(Run, AFolderForLogsThatCannotBeMadeIsNamed) {
   EXPECT_THAT(output.last_error(), HasSubstr("/proc/nowhere"));
 }
 
-// Each attempt has a store of its own: what the one before has left there is gone.
-TEST(Run, EachAttemptMeetsAtANewStore) {
-  const ProgramOutput output = RunProgram(
-      RunShell({"--max_restarts=1"}, "echo $DDP_STORE_HOSTED; test $DDP_RESTART_COUNT = 1"));
-  const std::vector<std::string> addresses = output.out_lines();
-  ASSERT_EQ(addresses.size(), 2u);
-  EXPECT_NE(addresses[0], addresses[1]);
+// The ranks meet at the agent's store, which has forgotten what the first attempt left there.
+TEST(Run, EachAttemptMeetsAnew) {
+  const ProgramOutput output =
+      RunProgram({"launch/run", "--nproc_per_node=2", "--max_restarts=1",
+                  "launch/testing/spawn_program", "greet_then_throw_once"});
+  EXPECT_EQ(output.exit_code, 0) << output.err;
+  EXPECT_EQ(output.err, "rank 1 failed: boom, in two lines; restart 1 of 1\n");
+  EXPECT_THAT(output.out_lines(),
+              testing::IsSupersetOf({"rank 0 of 2: hello from 1 in attempt 1",
+                                     "rank 1 of 2: hello from 0 in attempt 1"}));
 }
 
 TEST(Run, RanksKeepTheMaskOfTheScheduler) {

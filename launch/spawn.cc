@@ -44,7 +44,9 @@ AgentResult StartRanks(const SpawnOptions& options) {
   return RunAgent({.command = OwnArguments(),
                    .executable = std::filesystem::read_symlink("/proc/self/exe"),
                    .num_ranks = options.num_ranks,
-                   .environment = SingleThreadedLibraries()});
+                   .environment = SingleThreadedLibraries(),
+                   .restarts = {.max_restarts = options.max_restarts},
+                   .error_file = ProcessEnvironment()("DDP_ERROR_FILE").value_or("")});
 }
 
 }  // namespace

@@ -29,6 +29,8 @@ struct SpawnOptions {
   Launcher launcher = Launcher::kAuto;
   // The ranks that the job must have, whoever started them; 0: any number.
   int expected_world_size = 0;
+  // How often all ranks are started again after a failure (agent/restart_policy.h).
+  int max_restarts = 0;
   // Of the store: how long ranks wait for each other there.
   ddp::Duration timeout = ddp::kDefaultTimeout;
 };

@@ -40,5 +40,6 @@ int main(int argc, char** argv) {
   return launch::Spawn(train, {.num_ranks = command_line.num_ranks,
                                .launcher = command_line.launcher.launcher,
                                .expected_world_size = command_line.launcher.expected_world_size,
+                               .max_restarts = command_line.max_restarts,
                                .timeout = command_line.train.timeout});
 }

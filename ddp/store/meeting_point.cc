@@ -30,6 +30,10 @@ MeetingPlace MeetingPlaceFrom(const Environment& environment) {
       environment);
 }
 
+std::string StoreToken(const std::string& run_id, int64_t restart_count) {
+  return fmt::format("{}.{}", run_id, restart_count);
+}
+
 MeetingPlace WithStoreOfLauncher(MeetingPlace place, const Environment& environment) {
   const std::optional<std::string> address = TextOf(environment, kStoreHostedVariable);
   if (!address) return place;
@@ -37,6 +41,9 @@ MeetingPlace WithStoreOfLauncher(MeetingPlace place, const Environment& environm
   place.host = parsed.host;
   place.port = parsed.port;
   place.is_hosted = true;
+  const std::optional<std::string> run_id = TextOf(environment, kRunIdVariable);
+  const std::optional<std::string> restart_count = TextOf(environment, kRestartCountVariable);
+  if (run_id && restart_count) place.token = fmt::format("{}.{}", *run_id, *restart_count);
   return place;
 }
 
@@ -44,11 +51,13 @@ MeetingPoint::MeetingPoint(MeetingPlace place, Duration timeout,
                            std::unique_ptr<TcpStoreServer> server)
     : place_(std::move(place)), server_(std::move(server)) {
   if (place_.rank == 0 && !place_.is_hosted && server_ == nullptr) {
-    server_ = std::make_unique<TcpStoreServer>(TcpStoreServerOptions{
-        .host = IsLoopback(place_.host) ? place_.host : "", .port = place_.port});
+    server_ = std::make_unique<TcpStoreServer>(
+        TcpStoreServerOptions{.host = IsLoopback(place_.host) ? place_.host : "",
+                              .port = place_.port,
+                              .token = place_.token});
   }
-  store_ =
-      std::make_shared<TcpStore>(place_.host, place_.port, TcpStoreOptions{.timeout = timeout});
+  store_ = std::make_shared<TcpStore>(place_.host, place_.port,
+                                      TcpStoreOptions{.timeout = timeout, .token = place_.token});
 }
 
 void MeetingPoint::Leave(Duration patience) {

@@ -6,6 +6,7 @@
 //   point.Leave(30s);   // rank 0 holds the store until all have left
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -23,7 +24,15 @@ struct MeetingPlace {
   int rank = 0;
   int world_size = 1;
   bool is_hosted = false;  // the store is there already: rank 0 need not hold it
+  std::string token = "";  // what opens the store (TcpStoreOptions)
 };
+
+// Of the job, and how often its ranks have been started again.
+inline constexpr char kRunIdVariable[] = "DDP_RUN_ID";
+inline constexpr char kRestartCountVariable[] = "DDP_RESTART_COUNT";
+
+// What opens the launcher's store for the ranks of one generation, and no other.
+std::string StoreToken(const std::string& run_id, int64_t restart_count);
 
 // Set where the launcher holds the store: at this address, "HOST:PORT".
 inline constexpr char kStoreHostedVariable[] = "DDP_STORE_HOSTED";

@@ -53,6 +53,10 @@ std::string Encode(const Message& message) {
   return bytes;
 }
 
+std::string Greeting(const std::string& token) {
+  return std::string(kClientHello) + Encode({.kind = Message::Kind::kEnter, .strings = {token}});
+}
+
 size_t Decode(std::string_view bytes, Message* message) {
   if (bytes.size() < kSizeBytes) return 0;
   const auto num_bytes = Take<uint32_t>(&bytes);

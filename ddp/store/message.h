@@ -15,8 +15,8 @@ namespace ddp {
 inline constexpr uint32_t kMaxMessageBytes = 64 << 20;
 
 // What each side says first, so that neither mistakes a stranger for the other.
-inline constexpr std::string_view kClientHello = "ddp store client 1\n";
-inline constexpr std::string_view kServerHello = "ddp store server 1\n";
+inline constexpr std::string_view kClientHello = "ddp store client 2\n";
+inline constexpr std::string_view kServerHello = "ddp store server 2\n";
 
 struct Message {
   enum class Kind : uint8_t {
@@ -28,10 +28,13 @@ struct Message {
     kWait,           // keys; number: timeout in ns
     kCheck,          // keys
     kDelete,         // key
+    kEnter,          // token; the first of a connection
+    kWill,  // key, value, key, value, ...; number: how long the client may be silent, in ns
     // Answers.
     kDone,      // number or strings[0]: the result
     kTimedOut,  // the keys that are missing
     kInvalid,   // strings[0]: what was wrong with the arguments
+    kRefused,   // strings[0]: why the server has nothing more to say to this client
   };
 
   Kind kind = Kind::kDone;
@@ -47,6 +50,9 @@ class MalformedMessage : public std::runtime_error {
 
 // Throws std::invalid_argument for a message over kMaxMessageBytes.
 std::string Encode(const Message& message);
+
+// What a client says first: the hello, and its token.
+std::string Greeting(const std::string& token);
 
 // Reads the first message of `bytes`. Returns how many bytes it took, 0 while it isn't complete.
 // Throws MalformedMessage.

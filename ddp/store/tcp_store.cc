@@ -1,12 +1,8 @@
 #include "ddp/store/tcp_store.h"
 
 #include <fmt/format.h>
-#include <poll.h>
-#include <sys/socket.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <system_error>
 #include <utility>
 
 #include "ddp/store/socket.h"
@@ -21,80 +17,12 @@ Duration WithGrace(Duration timeout) {
 
 }  // namespace
 
-// One connection, on which one request at a time is under way.
-class TcpStore::Connection {
- public:
-  Connection(FileDescriptor socket, Deadline deadline) : socket_(std::move(socket)) {
-    KeepAlive(socket_.get(), kDefaultHeartbeatTimeout);
-    Send(kClientHello, deadline);
-    while (inbox_.size() < kServerHello.size()) Receive(deadline);
-    if (!inbox_.starts_with(kServerHello)) {
-      throw CollectiveError("what answers there is not a store of this version");
-    }
-    inbox_.erase(0, kServerHello.size());
-  }
-
-  Message Exchange(const std::string& request, Deadline deadline) {
-    Send(request, deadline);
-    Message answer;
-    size_t used = 0;
-    while ((used = Decode(inbox_, &answer)) == 0) Receive(deadline);
-    inbox_.erase(0, used);
-    return answer;
-  }
-
-  std::string LocalAddress() const { return LocalHost(socket_.get()); }
-
- private:
-  void Send(std::string_view bytes, Deadline deadline) {
-    while (!bytes.empty()) {
-      const ssize_t sent = send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
-      if (sent >= 0) {
-        bytes.remove_prefix(sent);
-      } else {
-        AwaitRetry(POLLOUT, deadline);
-      }
-    }
-  }
-
-  void Receive(Deadline deadline) {
-    char bytes[16 << 10];
-    const ssize_t received = recv(socket_.get(), bytes, sizeof bytes, 0);
-    if (received > 0) {
-      inbox_.append(bytes, received);
-    } else if (received == 0) {
-      throw CollectiveError("connection closed");
-    } else {
-      AwaitRetry(POLLIN, deadline);
-    }
-  }
-
-  // After a failed call: returns when it is worth another try.
-  void AwaitRetry(short events, Deadline deadline) {
-    if (errno == EINTR) return;
-    if (errno != EAGAIN) throw CollectiveError(std::generic_category().message(errno));
-    if (!WaitUntilReady(socket_.get(), events, deadline)) throw TimeoutError("no answer");
-  }
-
-  const FileDescriptor socket_;
-  std::string inbox_;
-};
-
 TcpStore::TcpStore(const std::string& host, int port, const TcpStoreOptions& options)
-    : Store(options.timeout), host_(host), port_(port) {
-  const Deadline deadline = DeadlineAfter(timeout());
-  FileDescriptor socket = ConnectPatiently(host, port, deadline);
-  try {
-    auto connection = std::make_unique<Connection>(std::move(socket), deadline);
-    local_address_ = connection->LocalAddress();
-    GiveBack(std::move(connection));
-  } catch (const TimeoutError&) {
-    throw TimeoutError(fmt::format("{} accepts connections, but no store answered within {}",
-                                   FormatAddress(host, port), FormatSeconds(timeout())));
-  } catch (const CollectiveError& error) {
-    throw CollectiveError(
-        fmt::format("no store at {}: {}", FormatAddress(host, port), error.what()));
-  }
+    : Store(options.timeout), address_{host, port, options.token} {
+  auto connection =
+      std::make_unique<StoreConnection>(ConnectToStore(address_, DeadlineAfter(timeout())));
+  local_address_ = connection->LocalAddress();
+  GiveBack(std::move(connection));
 }
 
 TcpStore::~TcpStore() = default;
@@ -142,33 +70,35 @@ Message TcpStore::Call(const Message& request, Duration timeout) {
   const Deadline deadline = DeadlineAfter(timeout);
   Message answer;
   try {
-    std::unique_ptr<Connection> connection = TakeConnection(deadline);
+    std::unique_ptr<StoreConnection> connection = TakeConnection(deadline);
     answer = connection->Exchange(bytes, deadline);
     GiveBack(std::move(connection));
   } catch (const TimeoutError&) {
     throw TimeoutError(fmt::format("the store at {} didn't answer within {}",
-                                   FormatAddress(host_, port_), FormatSeconds(timeout)));
+                                   FormatAddress(address_.host, address_.port),
+                                   FormatSeconds(timeout)));
   } catch (const std::runtime_error& error) {
-    throw CollectiveError(
-        fmt::format("lost the store at {}: {}", FormatAddress(host_, port_), error.what()));
+    throw CollectiveError(fmt::format("lost the store at {}: {}",
+                                      FormatAddress(address_.host, address_.port), error.what()));
   }
   if (answer.kind == Message::Kind::kInvalid) throw std::invalid_argument(answer.strings.at(0));
   return answer;
 }
 
-std::unique_ptr<TcpStore::Connection> TcpStore::TakeConnection(Deadline deadline) {
+std::unique_ptr<StoreConnection> TcpStore::TakeConnection(Deadline deadline) {
   {
     std::lock_guard lock(mutex_);
     if (!idle_.empty()) {
-      std::unique_ptr<Connection> connection = std::move(idle_.back());
+      std::unique_ptr<StoreConnection> connection = std::move(idle_.back());
       idle_.pop_back();
       return connection;
     }
   }
-  return std::make_unique<Connection>(Connect(host_, port_, deadline), deadline);
+  return std::make_unique<StoreConnection>(Connect(address_.host, address_.port, deadline),
+                                           address_.token, deadline);
 }
 
-void TcpStore::GiveBack(std::unique_ptr<Connection> connection) {
+void TcpStore::GiveBack(std::unique_ptr<StoreConnection> connection) {
   std::lock_guard lock(mutex_);
   idle_.push_back(std::move(connection));
 }

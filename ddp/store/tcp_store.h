@@ -13,27 +13,28 @@
 
 #include "ddp/store/message.h"
 #include "ddp/store/store.h"
+#include "ddp/store/store_connection.h"
 
 namespace ddp {
 
 struct TcpStoreOptions {
   // Limit of each operation, and of the first connection.
   Duration timeout = kDefaultTimeout;
+  // The server's must be the same: that of the job, so that two jobs never meet at one store.
+  std::string token = "";
 };
 
 class TcpStore : public Store {
  public:
   // Connects; tries again while nobody answers, as the server may start later. Throws TimeoutError
   // with the address, std::system_error for a host that doesn't exist, CollectiveError when
-  // something other than a store answers.
+  // something other than a store answers, or the store of another job or generation.
   TcpStore(const std::string& host, int port, const TcpStoreOptions& options = {});
   ~TcpStore() override;
 
   std::string local_address() const override { return local_address_; }
 
  private:
-  class Connection;
-
   void DoSet(const std::string& key, const std::string& value, Duration timeout) override;
   std::string DoGet(const std::string& key, Duration timeout) override;
   int64_t DoAdd(const std::string& key, int64_t amount, Duration timeout) override;
@@ -47,14 +48,13 @@ class TcpStore : public Store {
   Message Call(const Message& request, Duration timeout);
   // The same for a request whose deadline is the server's to keep.
   Message CallAndWait(Message request, Duration timeout);
-  std::unique_ptr<Connection> TakeConnection(Deadline deadline);
-  void GiveBack(std::unique_ptr<Connection> connection);
+  std::unique_ptr<StoreConnection> TakeConnection(Deadline deadline);
+  void GiveBack(std::unique_ptr<StoreConnection> connection);
 
-  const std::string host_;
-  const int port_;
+  const StoreAddress address_;
   std::string local_address_;
   std::mutex mutex_;
-  std::vector<std::unique_ptr<Connection>> idle_;  // guarded by mutex_
+  std::vector<std::unique_ptr<StoreConnection>> idle_;  // guarded by mutex_
 };
 
 }  // namespace ddp

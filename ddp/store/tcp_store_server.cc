@@ -1,11 +1,14 @@
 #include "ddp/store/tcp_store_server.h"
 
+#include <fmt/format.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
+#include <mutex>
 #include <optional>
 #include <string_view>
 #include <thread>
@@ -27,6 +30,8 @@ constexpr Duration kHelloTimeout = std::chrono::seconds(10);
 // How long to leave the listener alone when there are no descriptors left.
 constexpr Duration kAcceptPause = std::chrono::milliseconds(50);
 constexpr size_t kReadBytes = 256 << 10;
+// Of clients without a will: they may say nothing for as long as they like.
+constexpr Duration kNever = std::chrono::hours(24 * 365);
 
 // A request that waits for keys. It is filed under one that is missing, keys[next].
 struct Pending {
@@ -44,11 +49,16 @@ struct Client {
   FileDescriptor socket;
   Deadline hello_deadline = DeadlineAfter(kHelloTimeout);
   bool greeted = false;
+  bool admitted = false;  // has brought the token
   bool closed = false;
   std::string inbox;
   std::string outbox;
   size_t num_sent = 0;  // bytes of the outbox that have left
   std::optional<Pending> pending;
+  // Keys and values in turns, to be set when it is gone or has been silent until the deadline.
+  std::vector<std::string> will;
+  Duration silence = kNever;
+  Deadline silence_deadline = DeadlineAfter(kNever);
 
   // A request is taken up when the answer to the one before has left.
   bool ready() const { return !closed && outbox.empty() && !pending; }
@@ -66,8 +76,12 @@ size_t NumStrings(Kind kind) {
 }
 
 void CheckRequest(const Message& request) {
-  if (request.kind > Kind::kDelete) throw MalformedMessage("not a request");
-  const bool takes_list = request.kind == Kind::kWait || request.kind == Kind::kCheck;
+  if (request.kind > Kind::kWill) throw MalformedMessage("not a request");
+  if (request.kind == Kind::kWill && request.strings.size() % 2 != 0) {
+    throw MalformedMessage("a will with a key that has no value");
+  }
+  const bool takes_list =
+      request.kind == Kind::kWait || request.kind == Kind::kCheck || request.kind == Kind::kWill;
   if (!takes_list && request.strings.size() != NumStrings(request.kind)) {
     throw MalformedMessage("wrong number of arguments");
   }
@@ -82,34 +96,50 @@ class TcpStoreServer::Impl {
                                             : Listen(options.host, options.port)),
         port_(LocalPort(listener_.get())),
         wake_(OpenEvent()),
+        token_(options.token),
         thread_([this] { Run(); }) {}
 
   ~Impl() {
-    const uint64_t one = 1;
-    while (write(wake_.get(), &one, sizeof one) < 0 && errno == EINTR) {
-    }
+    stop_ = true;
+    Wake();
     thread_.join();
   }
 
   int port() const { return port_; }
 
+  void StartOver(const std::string& token) {
+    {
+      std::lock_guard lock(mutex_);
+      next_token_ = token;
+    }
+    Wake();
+  }
+
  private:
+  void Wake() {
+    const uint64_t one = 1;
+    while (write(wake_.get(), &one, sizeof one) < 0 && errno == EINTR) {
+    }
+  }
+
   // Nothing a client sends can end the loop: what goes wrong in serving one closes that one.
   void Run() {
     std::vector<pollfd> entries;
-    while (Poll(&entries)) {
+    for (Poll(&entries); !stop_; Poll(&entries)) {
+      TakeOrders();
       for (size_t i = 0; i < clients_.size(); ++i) {
         Client& client = *clients_[i];
         if (entries[i].revents != 0) Guarded(client, [&] { Serve(client, entries[i].revents); });
       }
       if (entries.back().revents != 0) AcceptAll();
       EndWhatIsOverdue();
+      CarryOutWills();
       std::erase_if(clients_, [](const auto& client) { return client->closed; });
     }
   }
 
-  // Entries: the clients in order, the wake-up call, the listener. False when it is time to stop.
-  bool Poll(std::vector<pollfd>* entries) {
+  // Entries: the clients in order, the wake-up call, the listener.
+  void Poll(std::vector<pollfd>* entries) {
     entries->clear();
     for (const auto& client : clients_) {
       const short events = client->outbox.empty() ? POLLIN : POLLOUT;
@@ -119,7 +149,27 @@ class TcpStoreServer::Impl {
     const bool accepting = Clock::now() >= accept_after_;
     entries->push_back({.fd = accepting ? listener_.get() : -1, .events = POLLIN, .revents = 0});
     poll(entries->data(), entries->size(), MillisecondsLeft(NextDeadline()));
-    return (*entries)[clients_.size()].revents == 0;
+  }
+
+  // Before anything else: who comes now may bring the new token.
+  void TakeOrders() {
+    uint64_t count = 0;
+    if (read(wake_.get(), &count, sizeof count) < 0) return;
+    std::optional<std::string> token;
+    {
+      std::lock_guard lock(mutex_);
+      token = std::exchange(next_token_, std::nullopt);
+    }
+    if (!token) return;
+    const Message over{.kind = Kind::kRefused,
+                       .strings = {fmt::format("'{}' is over, '{}' has begun", token_, *token)}};
+    token_ = *token;
+    table_.Clear();
+    for (const auto& client : clients_) {
+      client->will.clear();
+      if (client->admitted) Guarded(*client, [&] { Answer(*client, over); });
+      Close(*client);
+    }
   }
 
   Deadline NextDeadline() const {
@@ -127,7 +177,8 @@ class TcpStoreServer::Impl {
     if (accept_after_ > Clock::now()) next = std::min(next, accept_after_);
     for (const auto& client : clients_) {
       if (client->pending) next = std::min(next, client->pending->deadline);
-      if (!client->greeted) next = std::min(next, client->hello_deadline);
+      if (!client->admitted) next = std::min(next, client->hello_deadline);
+      next = std::min(next, client->silence_deadline);
     }
     return next;
   }
@@ -165,6 +216,7 @@ class TcpStoreServer::Impl {
       return;
     }
     client.inbox.append(read_buffer_.data(), received);
+    client.silence_deadline = DeadlineAfter(client.silence);
     if (!client.greeted) Greet(client);
   }
 
@@ -188,7 +240,14 @@ class TcpStoreServer::Impl {
     if (used == 0) return false;
     client.inbox.erase(0, used);
     CheckRequest(request);
-    if (request.kind == Kind::kGet || request.kind == Kind::kWait) {
+    if (!client.admitted) {
+      Admit(client, request);
+    } else if (request.kind == Kind::kWill) {
+      client.silence = request.strings.empty() ? kNever : Duration(request.number);
+      client.silence_deadline = DeadlineAfter(client.silence);
+      client.will = std::move(request.strings);
+      Answer(client, {});
+    } else if (request.kind == Kind::kGet || request.kind == Kind::kWait) {
       const Duration timeout(request.number);
       client.pending = {.request = std::move(request), .deadline = DeadlineAfter(timeout)};
       AnswerOrFile(client);
@@ -196,6 +255,17 @@ class TcpStoreServer::Impl {
       Answer(client, Execute(request));
     }
     return true;
+  }
+
+  void Admit(Client& client, const Message& request) {
+    if (request.kind != Kind::kEnter) throw MalformedMessage("a client must enter first");
+    client.admitted = request.strings[0] == token_;
+    if (client.admitted) return Answer(client, {});
+    const std::string why =
+        fmt::format("it is the store of '{}', and refuses '{}', which is another job or is over",
+                    token_, request.strings[0]);
+    Answer(client, {.kind = Kind::kRefused, .strings = {why}});
+    Close(client);
   }
 
   Message Execute(const Message& request) {
@@ -272,7 +342,8 @@ class TcpStoreServer::Impl {
   void EndWhatIsOverdue() {
     const auto now = Clock::now();
     for (const auto& client : clients_) {
-      if (!client->greeted && client->hello_deadline <= now) Close(*client);
+      if (!client->admitted && client->hello_deadline <= now) Close(*client);
+      if (client->silence_deadline <= now) Close(*client);
       if (!client->pending || client->pending->deadline > now) continue;
       Unfile(*client);
       const Message request = std::move(client->pending->request);
@@ -280,6 +351,23 @@ class TcpStoreServer::Impl {
       Guarded(*client, [&] {
         Answer(*client, {.kind = Kind::kTimedOut, .strings = table_.Missing(request.strings)});
       });
+    }
+  }
+
+  // A client that is woken by it may be lost in turn, and have a will, too.
+  void CarryOutWills() {
+    for (bool found = true; found;) {
+      found = false;
+      for (const auto& client : clients_) {
+        if (!client->closed || client->will.empty()) continue;
+        found = true;
+        const std::vector<std::string> will = std::exchange(client->will, {});
+        for (size_t i = 0; i < will.size(); i += 2) {
+          if (table_.Find(will[i]) != nullptr) continue;
+          table_.Set(will[i], will[i + 1]);
+          WakeWaiters(will[i]);
+        }
+      }
     }
   }
 
@@ -316,7 +404,11 @@ class TcpStoreServer::Impl {
   const FileDescriptor listener_;
   const int port_;
   const FileDescriptor wake_;
+  std::atomic<bool> stop_ = false;
+  std::mutex mutex_;
+  std::optional<std::string> next_token_;  // guarded by mutex_
   // The thread's own.
+  std::string token_;
   Table table_;
   std::vector<std::unique_ptr<Client>> clients_;
   std::unordered_multimap<std::string, Client*> waiters_;  // by a key that each misses
@@ -331,5 +423,7 @@ TcpStoreServer::TcpStoreServer(const TcpStoreServerOptions& options)
 TcpStoreServer::~TcpStoreServer() = default;
 
 int TcpStoreServer::port() const { return impl_->port(); }
+
+void TcpStoreServer::StartOver(const std::string& token) { impl_->StartOver(token); }
 
 }  // namespace ddp

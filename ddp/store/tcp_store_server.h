@@ -19,6 +19,8 @@ struct TcpStoreServerOptions {
   int port = 0;
   // A socket that listens already, in place of the above; the server closes it.
   int listening_fd = -1;
+  // Clients must bring the same (TcpStoreOptions).
+  std::string token = "";
 };
 
 class TcpStoreServer {
@@ -29,6 +31,10 @@ class TcpStoreServer {
   ~TcpStoreServer();
 
   int port() const;
+
+  // Forgets all keys and turns away all clients, those that wait with an error that says why: who
+  // brings `token` may come. For the next generation of a job's ranks; any thread may call it.
+  void StartOver(const std::string& token);
 
  private:
   class Impl;

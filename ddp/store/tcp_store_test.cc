@@ -196,8 +196,8 @@ TEST(TcpStoreTest, StrangersAreTurnedAway) {
     for (char& byte : garbage) byte = static_cast<char>(random());
     Stranger web(server), scanner(server), liar(server), rambler(server);
     web.Say("GET / HTTP/1.1\r\n\r\n");
-    liar.Say("ddp store client 1\n\xff\xff\xff\xff");
-    rambler.Say("ddp store client 1\n\x09" + std::string("\0\0\0\xee", 4) + garbage);
+    liar.Say(Greeting("") + "\xff\xff\xff\xff");
+    rambler.Say(Greeting("") + "\x09" + std::string("\0\0\0\xee", 4) + garbage);
     EXPECT_TRUE(web.IsTurnedAway());
     EXPECT_TRUE(liar.IsTurnedAway());
   }
@@ -209,7 +209,7 @@ TEST(TcpStoreTest, HalfOpenAndSlowClientsHoldUpNobody) {
   Stranger silent(server), slow(server);
   slow.Say("ddp store cl");
   EXPECT_EQ(Connected(server).Add("count", 1), 1);
-  slow.Say("ient 1\n");
+  slow.Say("ient 2\n");
   EXPECT_EQ(Connected(server).Add("count", 1), 2);
 }
 
@@ -228,6 +228,8 @@ TEST(TcpStoreTest, MutatedRequestsDisturbNobody) {
                                 {Kind::kWait, 1'000'000, {"stray/e", "stray/f"}},
                                 {Kind::kCheck, 0, {"stray/g"}},
                                 {Kind::kDelete, 0, {"stray/h"}},
+                                {Kind::kEnter, 0, {""}},
+                                {Kind::kWill, 1'000'000, {"stray/i", "lost", "stray/j", ""}},
                                 {Kind::kDone, 0, {}}};
     for (int round = 0; round < 2000; ++round) {
       std::string bytes = Encode(requests[random() % std::size(requests)]);
@@ -237,7 +239,7 @@ TEST(TcpStoreTest, MutatedRequestsDisturbNobody) {
       if (random() % 4 == 0) bytes.resize(random() % bytes.size());
       if (random() % 4 == 0) bytes += bytes;
       Stranger stranger(server);
-      if (random() % 8 != 0) stranger.Say(kClientHello);
+      if (random() % 8 != 0) stranger.Say(Greeting(""));
       stranger.Say(bytes);
     }
     over = true;
@@ -251,6 +253,60 @@ TEST(TcpStoreTest, MutatedRequestsDisturbNobody) {
     EXPECT_EQ(store.Get("key"), value);
   }
   attacker.join();
+}
+
+TEST(TcpStoreTest, TheStoreOfAnotherJobRefuses) {
+  TcpStoreServer server({.token = "job 7"});
+  TcpStore own("127.0.0.1", server.port(), {.token = "job 7"});
+  own.Set("key", "value");
+  for (const std::string token : {"job 8", "", "job"}) {
+    EXPECT_THAT(
+        MessageOf<CollectiveError>([&] { TcpStore("127.0.0.1", server.port(), {.token = token}); }),
+        AllOf(HasSubstr(fmt::format("no store at 127.0.0.1:{}", server.port())),
+              HasSubstr(fmt::format("the store of 'job 7', and refuses '{}'", token))));
+  }
+  Stranger early(server);
+  early.Say(std::string(kClientHello) +
+            Encode({.kind = Message::Kind::kSet, .strings = {"key", "other"}}));
+  EXPECT_TRUE(early.IsTurnedAway());
+  EXPECT_EQ(own.Get("key"), "value");
+}
+
+TEST(TcpStoreTest, AStoreThatStartsOverKnowsNothingAndNobodyFromBefore) {
+  TcpStoreServer server({.token = "job.0"});
+  const auto connect = [&](const std::string& token) {
+    return TcpStore("127.0.0.1", server.port(), {.timeout = 1h, .token = token});
+  };
+  TcpStore straggler = connect("job.0");
+  straggler.Set("key", "old");
+  std::thread waiting([&] {
+    EXPECT_THAT(MessageOf<CollectiveError>([&] { straggler.Get("never"); }),
+                HasSubstr("'job.0' is over, 'job.1' has begun"));
+  });
+  server.StartOver("job.1");
+  waiting.join();
+  EXPECT_EQ(connect("job.1").CompareAndSet("key", "", "new"), "new");
+  EXPECT_THROW(straggler.Get("key"), CollectiveError);
+  EXPECT_THAT(MessageOf<CollectiveError>([&] { connect("job.0"); }), HasSubstr("or is over"));
+}
+
+// One connection's waiting holds up no other's requests, and no answer goes astray.
+TEST(TcpStoreTest, WaitingAndOtherRequestsDoNotMix) {
+  TcpStoreServer server;
+  TcpStore store = Connected(server);
+  constexpr int kRounds = 100'000;
+  std::thread heart([&] {
+    for (int i = 1; i <= kRounds; ++i) EXPECT_EQ(store.Add("beats", 1), i);
+  });
+  for (int i = 0; i < kRounds / 10; ++i) {
+    const std::string key = fmt::format("key/{}", i);
+    std::thread setter;
+    if (i % 100 == 0) setter = std::thread([&] { store.Set(key, key); });
+    if (i % 100 != 0) store.Set(key, key);
+    EXPECT_EQ(store.Get(key), key);
+    if (setter.joinable()) setter.join();
+  }
+  heart.join();
 }
 
 }  // namespace

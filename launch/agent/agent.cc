@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <memory>
 #include <stdexcept>
 #include <system_error>
 
@@ -16,6 +17,7 @@
 #include "launch/agent/guardian.h"
 #include "launch/agent/node_agent.h"
 #include "launch/agent/solo_rendezvous.h"
+#include "launch/agent/store_rendezvous.h"
 #include "launch/agent/terminal.h"
 
 namespace launch {
@@ -51,6 +53,15 @@ void TryToWriteErrorFile(const std::string& path, const Verdict& verdict) {
   }
 }
 
+std::unique_ptr<NodeRendezvous> MakeRendezvous(const AgentOptions& options,
+                                               const std::string& run_id) {
+  if (!options.group) {
+    return std::make_unique<SoloRendezvous>(options.num_ranks, run_id, options.restarts);
+  }
+  return std::make_unique<StoreRendezvous>(*options.group, options.num_ranks, run_id,
+                                           options.restarts);
+}
+
 }  // namespace
 
 AgentResult RunAgent(const AgentOptions& options) {
@@ -64,8 +75,8 @@ AgentResult RunAgent(const AgentOptions& options) {
   if (!options.error_file.empty()) std::filesystem::remove(options.error_file);
 
   const Guardian guardian;
-  SoloRendezvous rendezvous(options.num_ranks, guardian.mark(), options.restarts);
-  const Verdict verdict = NodeAgent(options, guardian.mark(), &rendezvous).Run();
+  const std::unique_ptr<NodeRendezvous> rendezvous = MakeRendezvous(options, guardian.mark());
+  const Verdict verdict = NodeAgent(options, guardian.mark(), rendezvous.get()).Run();
   if (!options.error_file.empty() && verdict.failed()) {
     TryToWriteErrorFile(options.error_file, verdict);
   }

@@ -4,22 +4,26 @@
 #include <chrono>
 #include <csignal>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "launch/agent/group_options.h"
 #include "launch/agent/restart_policy.h"
 
 namespace launch {
 
 struct AgentOptions {
   // What to run, with arguments; `executable` is the file where that isn't command[0].
-  std::vector<std::string> command;
-  std::string executable;
+  std::vector<std::string> command = {};
+  std::string executable = "";
   // Of this machine.
   int num_ranks = 2;
   // Further variables for the ranks.
-  std::map<std::string, std::string> environment;
-  RestartLimits restarts;
+  std::map<std::string, std::string> environment = {};
+  RestartLimits restarts = {};
+  // The other nodes of the job; nothing: it has but this one.
+  std::optional<GroupOptions> group = std::nullopt;
   // Passed on to the ranks, whatever else it would mean: what it means is theirs to say.
   int stop_signal = SIGUSR1;
   // From any other signal to the agent that ends it until SIGKILL to the ranks.
@@ -29,9 +33,9 @@ struct AgentOptions {
   bool prefix_lines = false;
   // A folder for what each rank prints, in addition to this process's output: rank3.r0.log, where
   // r0 counts restarts. Made if need be, its files are added to; "": none.
-  std::string log_dir;
+  std::string log_dir = "";
   // A file that says how the job has failed (error_file.h); "": none.
-  std::string error_file;
+  std::string error_file = "";
 };
 
 }  // namespace launch

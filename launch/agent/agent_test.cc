@@ -199,8 +199,8 @@ TEST_P(StopSignal, EndsAllRanks) {
 INSTANTIATE_TEST_SUITE_P(All, StopSignal, testing::Values(SIGINT, SIGTERM, SIGHUP));
 
 TEST(Agent, ASecondSignalDoesNotWait) {
-  Subprocess agent(Agent(
-      1, "trap 'echo not yet' INT; trap '' TERM; echo ready; while :; do sleep 0.01; done"));
+  Subprocess agent(
+      Agent(1, "trap 'echo not yet' INT; trap '' TERM; echo ready; while :; do sleep 0.01; done"));
   agent.WaitForLines(1);
   agent.Signal(SIGINT);
   agent.WaitForLines(2);
@@ -227,8 +227,7 @@ TEST_P(Strays, EndWithTheirRanks) {
   EXPECT_EQ(kill(std::stoi(output.out), 0), -1) << output.out;
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Strays,
-                         testing::Values("exit 0", "exit 3", "kill -9 $$"));
+INSTANTIATE_TEST_SUITE_P(All, Strays, testing::Values("exit 0", "exit 3", "kill -9 $$"));
 
 TEST(Agent, StraysEndWhenTheAgentIsStopped) {
   Subprocess agent(Agent(2, kStray + std::string("exec sleep 1000")));

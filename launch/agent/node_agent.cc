@@ -8,6 +8,7 @@
 #include <csignal>
 #include <system_error>
 
+#include "ddp/errors.h"
 #include "ddp/store/meeting_point.h"
 #include "launch/agent/guardian.h"
 #include "launch/agent/terminal.h"
@@ -127,7 +128,15 @@ bool NodeAgent::HasFailed(int signal_to_all) const {
 }
 
 void NodeAgent::HandleRendezvous() {
-  rendezvous_->Handle();
+  if (broken_) return;
+  try {
+    rendezvous_->Handle();
+  } catch (const ddp::CollectiveError& error) {
+    broken_ = Verdict{1, error.what(), std::nullopt};
+    StopBy(Clock::now(), kFailureGrace);
+    if (ranks_.empty()) verdict_ = broken_;
+    return;
+  }
   if (signal_) return;
   if (const std::optional<Over> over = rendezvous_->TakeOver(); over && !ranks_.empty()) {
     StopBy(Clock::now(), over->is_failure ? kFailureGrace : options_.grace);
@@ -213,8 +222,8 @@ RankOptions NodeAgent::OptionsOf(const Assignment& assignment, int local_rank) c
            {"MASTER_PORT", std::to_string(assignment.master_port)},
            {"TORCHELASTIC_RUN_ID", assignment.run_id},
            {"TORCHELASTIC_RESTART_COUNT", restart},
-           {"DDP_RUN_ID", assignment.run_id},
-           {"DDP_RESTART_COUNT", restart},
+           {ddp::kRunIdVariable, assignment.run_id},
+           {ddp::kRestartCountVariable, restart},
            {ddp::kStoreHostedVariable, assignment.store_address},
            {Guardian::kVariable, mark_}}) {
     options.environment[name] = value;
@@ -233,11 +242,14 @@ void NodeAgent::EndGeneration() {
   terminate_at_.reset();
   kill_at_.reset();
   stopping_ = false;
+  if (const auto failure = RootCause(report.ends)) rendezvous_->DeclareOver({failure->reason});
+  rendezvous_->Finish(report);
   if (signal_) {
     verdict_ = VerdictAfterSignal(report);
     drop_output_at_ = Clock::now() + kOutputPatience;
+  } else if (broken_) {
+    verdict_ = broken_;
   } else {
-    rendezvous_->Finish(std::move(report));
     HandleRendezvous();
   }
 }

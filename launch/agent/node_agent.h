@@ -61,6 +61,7 @@ class NodeAgent {
   bool stopping_ = false;      // ranks have been asked to end
   std::optional<int> signal_;  // that ends the agent
   bool failed_before_signal_ = false;
+  std::optional<Verdict> broken_;  // why the rendezvous is of no more use
   std::optional<Verdict> verdict_;
   std::optional<TimePoint> drop_output_at_;
 };

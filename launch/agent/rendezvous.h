@@ -26,7 +26,7 @@ namespace launch {
 
 // What one node does in a generation: rank `first_rank` and the next are its own.
 struct Assignment {
-  int restart = 0;  // how many generations there were before
+  int restart = 0;  // how many generations there were before, for whatever reason they ended
   int node_rank = 0, num_nodes = 1;
   int first_rank = 0, world_size = 1;
   // Of rank 0's node. The port was free a moment ago, for programs whose rank 0 listens.
@@ -42,8 +42,8 @@ struct Assignment {
 // How the job ends.
 struct Verdict {
   int exit_code = 0;
-  std::string reason;              // one line; "" when all is well
-  std::optional<int> failed_rank;  // which brought it about
+  std::string reason = "";                        // one line; "" when all is well
+  std::optional<int> failed_rank = std::nullopt;  // which brought it about
   int restarts = 0;
   std::vector<RankEnd> ends = {};  // of the last generation
 
@@ -60,26 +60,29 @@ struct Over {
 
 // How a generation ended on one node.
 struct NodeReport {
-  std::vector<RankEnd> ends;
-  std::optional<int64_t> progress;  // the step that a restart would go on from, if ranks said so
+  std::vector<RankEnd> ends = {};
+  std::optional<int64_t> progress =
+      std::nullopt;  // the step that a restart would go on from, if ranks said so
 };
 
 class NodeRendezvous {
  public:
   virtual ~NodeRendezvous() = default;
 
-  // To be called first, once. Throws what goes wrong with the network, as all functions here do.
+  // To be called first, once.
   virtual void Join() = 0;
   // What to poll for reading, and when to look anyway.
   virtual std::vector<int> fds() const = 0;
   virtual TimePoint next_deadline() const = 0;
+  // Throws ddp::CollectiveError when the job is lost, because the store is.
   virtual void Handle() = 0;
 
   virtual std::optional<Plan> TakePlan() = 0;
   virtual std::optional<Over> TakeOver() = 0;
 
+  // The first word counts.
   virtual void DeclareOver(const Over& over) = 0;
-  virtual void Finish(NodeReport report) = 0;
+  virtual void Finish(const NodeReport& report) = 0;
   // This node takes part no more once its ranks have ended: the others go on without it.
   virtual void Leave(const std::string& reason) = 0;
 };

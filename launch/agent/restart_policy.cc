@@ -61,7 +61,7 @@ std::optional<std::string> RestartPolicy::ReasonToStop(const std::optional<int64
     return restarts_ == 0 ? ""
                           : fmt::format(" (restarts so far: {}, as many as allowed)", restarts_);
   }
-  if (attempts_without_progress_ >= limits_.max_attempts_without_progress) {
+  if (attempts_without_progress_ >= limits_.max_stalled_attempts) {
     return fmt::format(" (no progress beyond step {} in {} attempts)", *furthest_,
                        attempts_without_progress_);
   }

@@ -15,7 +15,7 @@ namespace launch {
 
 struct RestartLimits {
   int max_restarts = 0;
-  int max_attempts_without_progress = 3;
+  int max_stalled_attempts = 3;
 };
 
 class RestartPolicy {

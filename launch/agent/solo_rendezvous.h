@@ -1,7 +1,6 @@
 // SoloRendezvous: that of a job on one node, where there is nobody to agree with.
 #pragma once
 
-#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,8 +13,7 @@ namespace launch {
 
 class SoloRendezvous : public NodeRendezvous {
  public:
-  SoloRendezvous(int num_ranks, std::string run_id, const RestartLimits& limits)
-      : num_ranks_(num_ranks), run_id_(std::move(run_id)), policy_(limits) {}
+  SoloRendezvous(int num_ranks, const std::string& run_id, const RestartLimits& limits);
 
   void Join() override { StartGeneration(); }
   std::vector<int> fds() const override { return {}; }
@@ -24,7 +22,7 @@ class SoloRendezvous : public NodeRendezvous {
   std::optional<Plan> TakePlan() override { return std::exchange(plan_, std::nullopt); }
   std::optional<Over> TakeOver() override { return std::nullopt; }
   void DeclareOver(const Over&) override {}
-  void Finish(NodeReport report) override;
+  void Finish(const NodeReport& report) override;
   void Leave(const std::string&) override {}
 
  private:
@@ -34,7 +32,7 @@ class SoloRendezvous : public NodeRendezvous {
   const std::string run_id_;
   RestartPolicy policy_;
   // Held here, the store outlives every rank, and its port is taken before anyone is told of it.
-  std::unique_ptr<ddp::TcpStoreServer> store_;
+  ddp::TcpStoreServer store_;
   std::optional<Plan> plan_;
 };
 

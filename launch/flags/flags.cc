@@ -55,6 +55,8 @@ ABSL_FLAG(int64_t, seed, 0, "of initial weights, synthetic data and the order of
 
 ABSL_FLAG(int64_t, nproc_per_node, 2,
           "ranks to start on this machine, unless a launcher started this one: see --launcher");
+ABSL_FLAG(int64_t, max_restarts, 0,
+          "how often all ranks are started again after a failure, from the last checkpoint");
 ABSL_FLAG(
     std::string, backend, "auto",
     "what carries data between ranks: auto (shared memory inside a host, gloo between hosts), "
@@ -111,9 +113,10 @@ const FlagGroups& Groups() {
         "weight_decay", "clip_norm", "schedule", "warmup_steps", "step_size", "accumulate_steps",
         "precision", "average", "on_nonfinite", "seed"}},
       {"Ranks",
-       {"nproc_per_node", "launcher", "expect_world", "backend", "interface", "device", "threads",
-        "bucket_bytes", "hook", "find_unused_parameters", "static_graph", "sync_batch_norm",
-        "overlap_optimizer", "timeout", "heartbeat_timeout", "flight_record_dir"}},
+       {"nproc_per_node", "launcher", "expect_world", "max_restarts", "backend", "interface",
+        "device", "threads", "bucket_bytes", "hook", "find_unused_parameters", "static_graph",
+        "sync_batch_norm", "overlap_optimizer", "timeout", "heartbeat_timeout",
+        "flight_record_dir"}},
       {"Checkpoints",
        {"checkpoint_dir", "checkpoint_every", "keep", "resume", "stop_signal", "stop_before_end",
         "init_from"}},
@@ -247,13 +250,11 @@ CommandLine ParseCommandLine(const std::vector<std::string>& arguments,
                              const Environment& environment) {
   SetFlags(arguments, Groups());
   CommandLine command_line;
-  const int64_t num_ranks = absl::GetFlag(FLAGS_nproc_per_node);
-  if (num_ranks < 1 || num_ranks > 1024) {
-    throw std::invalid_argument(
-        fmt::format("--nproc_per_node={}: expected a whole number from 1 to 1024", num_ranks));
-  }
-  command_line.num_ranks = static_cast<int>(num_ranks);
+  command_line.num_ranks =
+      NumberFrom(1, 1024, "nproc_per_node", absl::GetFlag(FLAGS_nproc_per_node));
   command_line.launcher = ReadLauncherFlags();
+  command_line.max_restarts =
+      NumberFrom(0, 1'000'000, "max_restarts", absl::GetFlag(FLAGS_max_restarts));
   command_line.train = OptionsFromFlags(environment);
   Validate(command_line.train);
   return command_line;

@@ -14,6 +14,7 @@ namespace launch {
 struct CommandLine {
   int num_ranks = 2;  // --nproc_per_node
   LauncherFlags launcher;
+  int max_restarts = 0;  // --max_restarts
   TrainOptions train;
 };
 

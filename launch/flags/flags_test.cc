@@ -245,6 +245,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadCase{{"--timeout=60"}, "--timeout=60: expected a duration, such as 90s or 10m"},
         BadCase{{"--timeout=-1s"}, "--timeout=-1s: expected a duration above 0"},
         BadCase{{"--nproc_per_node=0"}, "--nproc_per_node=0: expected a whole number from 1"},
+        BadCase{{"--max_restarts=-1"}, "--max_restarts=-1: expected a whole number from 0"},
         BadCase{{"--nproc_per_node=-2"}, "--nproc_per_node=-2: expected a whole number from 1"},
         BadCase{{"--launcher=slrum"}, "--launcher=slrum: unknown launcher 'slrum'; did you mean"},
         BadCase{{"--expect_world=-1"}, "--expect_world=-1: expected a number of ranks"},
@@ -276,7 +277,7 @@ TEST(Help, ExplainsEveryFlagOnce) {
     EXPECT_NE(help.find(entry), std::string::npos) << name << " is in no group";
     EXPECT_EQ(help.find(entry), help.rfind(entry)) << name << " is explained twice";
   }
-  EXPECT_EQ(num_flags, 53);
+  EXPECT_EQ(num_flags, 54);
 }
 
 }  // namespace

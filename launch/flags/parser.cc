@@ -140,6 +140,12 @@ std::string FromUsersDirectory(const std::string& path, const Environment& envir
   return (std::filesystem::path(*directory) / path).lexically_normal().string();
 }
 
+int NumberFrom(int low, int high, const std::string& flag, int64_t value) {
+  if (value >= low && value <= high) return static_cast<int>(value);
+  throw std::invalid_argument(
+      fmt::format("--{}={}: expected a whole number from {} to {}", flag, value, low, high));
+}
+
 std::optional<std::vector<int64_t>> ParseWholeNumbers(const std::string& text) {
   std::vector<int64_t> numbers;
   for (size_t begin = 0; begin <= text.size();) {

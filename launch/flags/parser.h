@@ -41,6 +41,9 @@ std::string DescribeFlags(const FlagGroups& groups,
 // BUILD_WORKING_DIRECTORY; "" stays.
 std::string FromUsersDirectory(const std::string& path, const Environment& environment);
 
+// `value` if it is from `low` to `high`. Throws std::invalid_argument with the flag's name if not.
+int NumberFrom(int low, int high, const std::string& flag, int64_t value);
+
 // "1024,10" as {1024, 10}; nothing where it is anything but whole numbers with commas between.
 std::optional<std::vector<int64_t>> ParseWholeNumbers(const std::string& text);
 

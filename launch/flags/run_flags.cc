@@ -5,16 +5,39 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
+#include <optional>
 #include <stdexcept>
+#include <utility>
 
+#include "ddp/store/socket.h"
 #include "launch/flags/parser.h"
 #include "launch/flags/signal_names.h"
 
 ABSL_FLAG(int64_t, nproc_per_node, 1, "ranks to start on this node");
+ABSL_FLAG(
+    std::string, nnodes, "1",
+    "nodes that take part: N, or MIN:MAX, and then those that are left go on without the rest");
+ABSL_FLAG(std::optional<int64_t>, node_rank, std::nullopt,
+          "of this node, 0 to N-1; as they come where not given");
+ABSL_FLAG(std::string, rendezvous, "",
+          "HOST:PORT, the same on all nodes, where their agents meet: the first on that host holds "
+          "the store, or node 0");
+ABSL_FLAG(bool, standalone, false, "this node is all there is, whatever else is set");
+ABSL_FLAG(std::string, job_id, "",
+          "keeps jobs apart that meet at one address; Slurm's job and step, or the command if not "
+          "given");
+ABSL_FLAG(
+    std::string, interface, "",
+    "network interface that other nodes reach this one by: its name, the beginning of that, or "
+    "an address; the one that leads to the rendezvous if not given");
+ABSL_FLAG(absl::Duration, join_timeout, absl::Minutes(10), "longest wait for the nodes to come");
+ABSL_FLAG(absl::Duration, node_wait, absl::Seconds(5),
+          "wait for more nodes once MIN are there, or for one in the place of one that is gone");
+ABSL_FLAG(absl::Duration, heartbeat_timeout, absl::Seconds(10),
+          "silence of a node after which it counts as lost");
 
 ABSL_FLAG(int64_t, max_restarts, 0, "how often all ranks are started again after a failure");
-ABSL_FLAG(int64_t, max_attempts_without_progress, 3,
+ABSL_FLAG(int64_t, max_stalled_attempts, 3,
           "attempts in a row that come no further than those before, after which none follows");
 ABSL_FLAG(absl::Duration, grace, absl::Seconds(30),
           "what ranks get between INT, TERM or HUP and KILL to save what they have");
@@ -30,28 +53,87 @@ ABSL_FLAG(std::string, error_file, "",
 namespace launch {
 namespace {
 
+constexpr int kMany = 1'000'000;
+
 const FlagGroups& Groups() {
   static const FlagGroups groups = {
       {"Ranks", {"nproc_per_node"}},
-      {"Failures",
-       {"max_restarts", "max_attempts_without_progress", "grace", "stop_signal", "error_file"}},
+      {"Nodes",
+       {"nnodes", "node_rank", "rendezvous", "standalone", "job_id", "interface", "join_timeout",
+        "node_wait", "heartbeat_timeout"}},
+      {"Failures", {"max_restarts", "max_stalled_attempts", "grace", "stop_signal", "error_file"}},
       {"Logs", {"log_dir", "log_prefix"}}};
   return groups;
 }
 
-int64_t AtLeast(int64_t low, const char* name, int64_t value) {
-  if (value >= low && value <= 1'000'000) return value;
+std::chrono::milliseconds Milliseconds(const char* name, absl::Duration value) {
+  if (value >= absl::ZeroDuration() && value <= absl::Hours(24)) {
+    return absl::ToChronoMilliseconds(value);
+  }
   throw std::invalid_argument(
-      fmt::format("--{}={}: expected a whole number from {} to 1000000", name, value, low));
+      fmt::format("--{}={}: expected 0s to 24h", name, absl::FormatDuration(value)));
 }
 
-std::chrono::milliseconds Grace() {
-  const absl::Duration grace = absl::GetFlag(FLAGS_grace);
-  if (grace < absl::ZeroDuration() || grace > absl::Hours(24)) {
+// "4" or "2:4".
+std::pair<int, int> NumNodes() {
+  const std::string text = absl::GetFlag(FLAGS_nnodes);
+  std::string list = text;
+  std::ranges::replace(list, ':', ',');
+  const std::optional<std::vector<int64_t>> numbers = ParseWholeNumbers(list);
+  const bool has_two = numbers && numbers->size() == 2 && text.find(':') != text.npos;
+  const bool is_one = numbers && numbers->size() == 1;
+  if ((!has_two && !is_one) || numbers->front() < 1 || numbers->back() < numbers->front()) {
     throw std::invalid_argument(
-        fmt::format("--grace={}: expected 0s to 24h", absl::FormatDuration(grace)));
+        fmt::format("--nnodes={}: expected N, or MIN:MAX with 1 <= MIN <= MAX", text));
   }
-  return absl::ToChronoMilliseconds(grace);
+  return {numbers->front(), numbers->back()};
+}
+
+// What tells this job from others that might meet at the same address.
+std::string JobId(const std::vector<std::string>& command, const Environment& environment) {
+  if (const std::string given = absl::GetFlag(FLAGS_job_id); !given.empty()) return given;
+  if (const auto job = environment("SLURM_JOB_ID")) {
+    return fmt::format("slurm job {}.{}", *job, environment("SLURM_STEP_ID").value_or(""));
+  }
+  return fmt::format("{} nodes of {}", absl::GetFlag(FLAGS_nnodes), fmt::join(command, " "));
+}
+
+std::optional<int> NodeRank(int max_nodes) {
+  const std::optional<int64_t> rank = absl::GetFlag(FLAGS_node_rank);
+  if (rank && (*rank < 0 || *rank >= max_nodes)) {
+    throw std::invalid_argument(fmt::format("--node_rank={}: expected 0 to {}, as --nnodes={}",
+                                            *rank, max_nodes - 1, absl::GetFlag(FLAGS_nnodes)));
+  }
+  return rank ? std::optional(static_cast<int>(*rank)) : std::nullopt;
+}
+
+std::optional<GroupOptions> Group(const std::vector<std::string>& command,
+                                  const Environment& environment) {
+  const auto [min_nodes, max_nodes] = NumNodes();
+  const std::string rendezvous = absl::GetFlag(FLAGS_rendezvous);
+  if (absl::GetFlag(FLAGS_standalone)) return std::nullopt;
+  if (rendezvous.empty()) {
+    if (max_nodes == 1) return std::nullopt;
+    throw std::invalid_argument(
+        fmt::format("--nnodes={}: --rendezvous=HOST:PORT must say where "
+                    "the nodes meet",
+                    absl::GetFlag(FLAGS_nnodes)));
+  }
+  GroupOptions group{.min_nodes = min_nodes, .max_nodes = max_nodes};
+  try {
+    const ddp::HostAndPort address = ddp::ParseAddress(rendezvous);
+    group.host = address.host;
+    group.port = address.port;
+  } catch (const std::invalid_argument& error) {
+    throw std::invalid_argument(fmt::format("--rendezvous: {}", error.what()));
+  }
+  group.job_id = JobId(command, environment);
+  group.node_rank = NodeRank(max_nodes);
+  group.join_timeout = Milliseconds("join_timeout", absl::GetFlag(FLAGS_join_timeout));
+  group.node_wait = Milliseconds("node_wait", absl::GetFlag(FLAGS_node_wait));
+  group.heartbeat_timeout =
+      Milliseconds("heartbeat_timeout", absl::GetFlag(FLAGS_heartbeat_timeout));
+  return group;
 }
 
 // As a shell would find it where the user typed the command: one with a slash is a path from there.
@@ -77,11 +159,13 @@ RunCommandLine ParseRunCommandLine(const std::vector<std::string>& arguments,
   AgentOptions agent;
   agent.command.assign(program, arguments.end());
   agent.command[0] = Program(agent.command[0], environment);
-  agent.num_ranks = AtLeast(1, "nproc_per_node", absl::GetFlag(FLAGS_nproc_per_node));
-  agent.restarts.max_restarts = AtLeast(0, "max_restarts", absl::GetFlag(FLAGS_max_restarts));
-  agent.restarts.max_attempts_without_progress = AtLeast(
-      1, "max_attempts_without_progress", absl::GetFlag(FLAGS_max_attempts_without_progress));
-  agent.grace = Grace();
+  agent.num_ranks = NumberFrom(1, kMany, "nproc_per_node", absl::GetFlag(FLAGS_nproc_per_node));
+  agent.restarts.max_restarts =
+      NumberFrom(0, kMany, "max_restarts", absl::GetFlag(FLAGS_max_restarts));
+  agent.restarts.max_stalled_attempts =
+      NumberFrom(1, kMany, "max_stalled_attempts", absl::GetFlag(FLAGS_max_stalled_attempts));
+  agent.group = Group(agent.command, environment);
+  agent.grace = Milliseconds("grace", absl::GetFlag(FLAGS_grace));
   agent.stop_signal = ParseStopSignal(absl::GetFlag(FLAGS_stop_signal));
   agent.prefix_lines = absl::GetFlag(FLAGS_log_prefix);
   agent.log_dir = FromUsersDirectory(absl::GetFlag(FLAGS_log_dir), environment);

@@ -41,13 +41,41 @@ TEST_F(RunFlags, EndWhereTheProgramBegins) {
 }
 
 TEST_F(RunFlags, SayHowRanksEnd) {
-  const AgentOptions agent = Parse({"--max_restarts=3", "--max_attempts_without_progress=5",
-                                    "--grace=90s", "--stop_signal=SIGWINCH", "true"})
+  const AgentOptions agent = Parse({"--max_restarts=3", "--max_stalled_attempts=5", "--grace=90s",
+                                    "--stop_signal=SIGWINCH", "true"})
                                  .agent;
   EXPECT_EQ(agent.restarts.max_restarts, 3);
-  EXPECT_EQ(agent.restarts.max_attempts_without_progress, 5);
+  EXPECT_EQ(agent.restarts.max_stalled_attempts, 5);
   EXPECT_EQ(agent.grace, std::chrono::seconds(90));
   EXPECT_EQ(agent.stop_signal, SIGWINCH);
+}
+
+TEST_F(RunFlags, NodesMeetSomewhere) {
+  EXPECT_FALSE(Parse({"x"}).agent.group);
+  EXPECT_FALSE(Parse({"--standalone", "--rendezvous=a:1", "--nnodes=2", "x"}).agent.group);
+  const auto group =
+      Parse({"--nnodes=2:4", "--rendezvous=[::1]:29500", "--node_rank=3", "x", "y"}).agent.group;
+  ASSERT_TRUE(group);
+  EXPECT_EQ(group->min_nodes, 2);
+  EXPECT_EQ(group->max_nodes, 4);
+  EXPECT_EQ(group->host, "::1");
+  EXPECT_EQ(group->port, 29500);
+  EXPECT_EQ(group->node_rank, 3);
+  EXPECT_EQ(group->job_id, "2:4 nodes of x y");
+  EXPECT_EQ(Parse({"--nnodes=3", "--rendezvous=a:1", "x"}).agent.group->min_nodes, 3);
+}
+
+TEST_F(RunFlags, BadNodesAreTold) {
+  EXPECT_THAT(Error({"--nnodes=2", "x"}), HasSubstr("--rendezvous=HOST:PORT"));
+  for (const std::string nnodes : {"0", "2:1", "1:2:3", "x", "", "1,2", ":2"}) {
+    EXPECT_THAT(Error({"--nnodes=" + nnodes, "--rendezvous=a:1", "x"}),
+                HasSubstr("--nnodes=" + nnodes + ": expected N, or MIN:MAX"));
+  }
+  EXPECT_THAT(Error({"--nnodes=2", "--rendezvous=a:1", "--node_rank=2", "x"}),
+              HasSubstr("--node_rank=2: expected 0 to 1"));
+  for (const std::string address : {"host", "host:", ":1", "fe80::1:29500", "host:70000"}) {
+    EXPECT_THAT(Error({"--rendezvous=" + address, "x"}), HasSubstr("expected HOST:PORT"));
+  }
 }
 
 TEST_F(RunFlags, PathsStartWhereTheUserIs) {
@@ -69,6 +97,16 @@ TEST_F(RunFlags, HelpIsOnlyBeforeTheProgram) {
   EXPECT_TRUE(Parse({"--help"}).asks_for_help);
   EXPECT_FALSE(Parse({"train", "--help"}).asks_for_help);
   EXPECT_THAT(RunHelpText(), HasSubstr("--max_restarts"));
+}
+
+TEST_F(RunFlags, HelpExplainsEveryFlagOnce) {
+  const std::string help = RunHelpText();
+  for (const auto& [name, flag] : absl::GetAllFlags()) {
+    if (!std::string(flag->Filename()).ends_with("launch/flags/run_flags.cc")) continue;
+    const std::string entry = "\n  --" + std::string(name) + " ";
+    EXPECT_NE(help.find(entry), std::string::npos) << name << " is in no group, or too long";
+    EXPECT_EQ(help.find(entry), help.rfind(entry)) << name << " is explained twice";
+  }
 }
 
 TEST_F(RunFlags, BadOnesAreTold) {

@@ -31,12 +31,21 @@ const std::map<std::string, void (*)()>& Oddities() {
   return oddities;
 }
 
-void Greet(int rank, int world_size, const Store& store) {
-  store->Set(fmt::format("greeting/{}", rank), fmt::format("hello from {}", rank));
+void Greet(int rank, int world_size, const Store& store, const std::string& more = "") {
+  store->Set(fmt::format("greeting/{}", rank), fmt::format("hello from {}{}", rank, more));
   for (int peer = 0; peer < world_size; ++peer) {
     fmt::print("rank {} of {}: {}\n", rank, world_size,
                store->Get(fmt::format("greeting/{}", peer)));
   }
+}
+
+// The odd one throws in the first attempt that an agent makes.
+void GreetThenThrowOnce(int rank, int world_size, const Store& store, bool is_odd) {
+  const std::string attempt = std::getenv("DDP_RESTART_COUNT");
+  if (store->Check({fmt::format("greeting/{}", rank)})) throw std::runtime_error("was here before");
+  Greet(rank, world_size, store, " in attempt " + attempt);
+  if (attempt == "0" && is_odd) Oddities().at("throw")();
+  if (attempt == "0") WaitForNothing(store);
 }
 
 }  // namespace
@@ -46,6 +55,9 @@ int main(int argc, char** argv) {
   const int odd = argc > 2 ? std::atoi(argv[2]) : 1;
   const auto body = [&](int rank, int world_size, Store store) {
     if (mode == "greet") return Greet(rank, world_size, store);
+    if (mode == "greet_then_throw_once") {
+      return GreetThenThrowOnce(rank, world_size, store, rank == odd);
+    }
     if (rank == odd) return Oddities().at(mode)();
     WaitForNothing(store);
   };
