@@ -72,7 +72,7 @@ bool Succeeds(const FailureReporter& reporter, const std::function<void()>& body
 }
 
 ddp::MeetingPlace PlaceOf(const Identity& identity) {
-  const auto& [host, ports, host_why, ports_why] = identity.rendezvous;
+  const auto& [host, ports, host_why, ports_why, token] = identity.rendezvous;
   if (host.empty() || ports.empty()) {
     throw std::invalid_argument(
         fmt::format("nobody says where the ranks meet: {}; set MASTER_ADDR and MASTER_PORT",
@@ -80,8 +80,10 @@ ddp::MeetingPlace PlaceOf(const Identity& identity) {
   }
   return ddp::WithStoreOfLauncher({.host = host,
                                    .port = ports.front(),
+                                   .further_ports = {ports.begin() + 1, ports.end()},
                                    .rank = identity.rank,
-                                   .world_size = identity.world_size},
+                                   .world_size = identity.world_size,
+                                   .token = token},
                                   ProcessEnvironment());
 }
 
