@@ -28,7 +28,7 @@ struct MeetingPlace {
 // Set where the launcher holds the store: at this address, "HOST:PORT".
 inline constexpr char kStoreHostedVariable[] = "DDP_STORE_HOSTED";
 
-// The same place, but for a store that the launcher holds, if that variable names one. Throws
+// The same place, but for a store that the launcher holds, if the variable above names one. Throws
 // std::invalid_argument when that is no address.
 MeetingPlace WithStoreOfLauncher(MeetingPlace place, const Environment& environment);
 
