@@ -4,6 +4,8 @@
 #include <fmt/ranges.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -27,11 +29,12 @@ const CheckpointerOptions& Checked(const CheckpointerOptions& options) {
 }
 
 // Signals are for the program's threads. (SIGXFSZ, of a file that may not grow, would end it: where
-// it is blocked, the write fails instead.)
-void BlockSignals() {
+// it is blocked, the write fails instead.) And where these have no core to spare, they come first.
+void StepBack() {
   sigset_t all;
   sigfillset(&all);
   pthread_sigmask(SIG_BLOCK, &all, nullptr);
+  setpriority(PRIO_PROCESS, gettid(), getpriority(PRIO_PROCESS, gettid()) + 10);
 }
 
 void Write(const CheckpointerOptions& options, const Checkpoint& checkpoint) {
@@ -96,6 +99,14 @@ Checkpoint Checkpointer::Read(Resume resume) {
                                       fmt::join(passed_over_, "; ")));
 }
 
+void Checkpointer::Prepare(const Checkpoint& checkpoint) {
+  if (group_.rank() != 0 || saving_.valid()) return;
+  saving_ = std::async(std::launch::async, [this, num_bytes = Snapshot::BytesOf(checkpoint)] {
+    StepBack();
+    snapshot_.Prepare(num_bytes);
+  });
+}
+
 void Checkpointer::Save(const Checkpoint& checkpoint) {
   Checkpoint copy;
   Together(group_, [&] {
@@ -104,7 +115,7 @@ void Checkpointer::Save(const Checkpoint& checkpoint) {
   });
   if (group_.rank() != 0) return;
   saving_ = std::async(std::launch::async, [options = options_, copy = std::move(copy)] {
-    BlockSignals();
+    StepBack();
     Write(options, copy);
   });
 }

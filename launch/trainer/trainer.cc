@@ -101,6 +101,7 @@ class TrainingRun {
       const double loss = learner_.Step(/*with_gradient_norm=*/reports);
       Count(step, loss);
       if (reports) Report(step, loss);
+      if (step == first_step_) checkpoints_.Prepare(learner_);
       if (checkpoints_.IsDue(learner_)) {
         checkpoints_.Save(learner_);
         step_start_ = Clock::now();
