@@ -100,8 +100,9 @@ Checkpoint Checkpointer::Read(Resume resume) {
 }
 
 void Checkpointer::Prepare(const Checkpoint& checkpoint) {
-  if (group_.rank() != 0 || saving_.valid()) return;
-  saving_ = std::async(std::launch::async, [this, num_bytes = Snapshot::BytesOf(checkpoint)] {
+  // Memory that a save may be reading is left alone.
+  if (group_.rank() != 0 || preparing_.valid() || saving_.valid()) return;
+  preparing_ = std::async(std::launch::async, [this, num_bytes = Snapshot::BytesOf(checkpoint)] {
     StepBack();
     snapshot_.Prepare(num_bytes);
   });
@@ -111,12 +112,14 @@ void Checkpointer::Save(const Checkpoint& checkpoint) {
   Checkpoint copy;
   Together(group_, [&] {
     RethrowSaved();
+    if (preparing_.valid()) preparing_.get();
     if (group_.rank() == 0) copy = snapshot_.Take(checkpoint);
   });
   if (group_.rank() != 0) return;
   saving_ = std::async(std::launch::async, [options = options_, copy = std::move(copy)] {
     StepBack();
     Write(options, copy);
+    return copy.step;
   });
 }
 
@@ -126,7 +129,13 @@ void Checkpointer::Finish() {
 
 // Waits for the save under way.
 void Checkpointer::RethrowSaved() {
-  if (saving_.valid()) saving_.get();
+  if (saving_.valid()) saved_step_ = saving_.get();
+}
+
+void Checkpointer::SaveAlone(const Checkpoint& checkpoint) {
+  RethrowSaved();
+  Write(options_, checkpoint);
+  saved_step_ = checkpoint.step;
 }
 
 }  // namespace ddp

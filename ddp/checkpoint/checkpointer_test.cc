@@ -74,6 +74,16 @@ TEST_F(CheckpointerTest, TensorsMayChangeOnceSaveReturns) {
   });
 }
 
+TEST_F(CheckpointerTest, PreparingChangesNothingButTheTimeOfTheFirstSave) {
+  Run([&](int rank, Checkpointer& checkpointer) {
+    checkpointer.Prepare(CheckpointOf(1, 3'000'000));
+    checkpointer.Save(CheckpointOf(1, 3'000'000));
+    checkpointer.Prepare(CheckpointOf(1, 3'000'000));  // what is being saved stays as it is
+    ExpectSame(*checkpointer.Load(Resume::kMust), CheckpointOf(1, 3'000'000));
+    EXPECT_EQ(checkpointer.saved_step(), rank == 0 ? std::optional<int64_t>(1) : std::nullopt);
+  });
+}
+
 TEST_F(CheckpointerTest, DamagedOnesArePassedOver) {
   for (int step = 1; step <= 3; ++step) WriteCheckpoint(directory_, CheckpointOf(step));
   fs::resize_file(InDirectory("step-00000003/model.safetensors"), 10);

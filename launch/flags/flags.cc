@@ -10,6 +10,7 @@
 #include <stdexcept>
 
 #include "launch/flags/parser.h"
+#include "launch/flags/signal_names.h"
 #include "launch/text/text.h"
 
 // Flags without a default of their own take what suits the model (launch/models/catalog).
@@ -53,7 +54,7 @@ ABSL_FLAG(std::optional<std::string>, on_nonfinite, std::nullopt,
 ABSL_FLAG(int64_t, seed, 0, "of initial weights, synthetic data and the order of examples");
 
 ABSL_FLAG(int64_t, nproc_per_node, 2,
-          "ranks to start on this machine; where RANK is set, this is one already");
+          "ranks to start on this machine, unless a launcher started this one: see --launcher");
 ABSL_FLAG(
     std::string, backend, "auto",
     "what carries data between ranks: auto (shared memory inside a host, gloo between hosts), "
@@ -84,6 +85,11 @@ ABSL_FLAG(int64_t, keep, 2, "checkpoints that stay, the newest ones");
 ABSL_FLAG(std::string, resume, "auto",
           "auto: go on from the newest whole checkpoint, if there is one; must: only from one; "
           "never: begin anew, in a folder without checkpoints");
+ABSL_FLAG(std::string, stop_signal, "USR1",
+          "with --checkpoint_dir: asks the run to save what it has, and to end with exit code 75; "
+          "so does TERM");
+ABSL_FLAG(absl::Duration, stop_before_end, absl::Minutes(2),
+          "the same so long before the end of the job that Slurm tells");
 ABSL_FLAG(std::string, init_from, "",
           "safetensors file with weights to begin with, of --save, PyTorch or Hugging Face");
 
@@ -105,10 +111,12 @@ const FlagGroups& Groups() {
         "weight_decay", "clip_norm", "schedule", "warmup_steps", "step_size", "accumulate_steps",
         "precision", "average", "on_nonfinite", "seed"}},
       {"Ranks",
-       {"nproc_per_node", "backend", "interface", "device", "threads", "bucket_bytes", "hook",
-        "find_unused_parameters", "static_graph", "sync_batch_norm", "overlap_optimizer", "timeout",
-        "heartbeat_timeout", "flight_record_dir"}},
-      {"Checkpoints", {"checkpoint_dir", "checkpoint_every", "keep", "resume", "init_from"}},
+       {"nproc_per_node", "launcher", "expect_world", "backend", "interface", "device", "threads",
+        "bucket_bytes", "hook", "find_unused_parameters", "static_graph", "sync_batch_norm",
+        "overlap_optimizer", "timeout", "heartbeat_timeout", "flight_record_dir"}},
+      {"Checkpoints",
+       {"checkpoint_dir", "checkpoint_every", "keep", "resume", "stop_signal", "stop_before_end",
+        "init_from"}},
       {"Output", {"log_every", "eval_every", "summary_json", "losses", "save"}},
   };
   return groups;
@@ -181,6 +189,8 @@ TrainOptions OptionsFromFlags(const Environment& environment) {
   options.checkpoint_every = absl::GetFlag(FLAGS_checkpoint_every);
   options.keep = absl::GetFlag(FLAGS_keep);
   options.resume = absl::GetFlag(FLAGS_resume);
+  options.stop_signal = ParseStopSignal(absl::GetFlag(FLAGS_stop_signal));
+  options.stop_before_end = absl::ToChronoNanoseconds(absl::GetFlag(FLAGS_stop_before_end));
   options.init_from = FromUsersDirectory(absl::GetFlag(FLAGS_init_from), environment);
   options.log_every = absl::GetFlag(FLAGS_log_every);
   options.eval_every = absl::GetFlag(FLAGS_eval_every);
@@ -243,6 +253,7 @@ CommandLine ParseCommandLine(const std::vector<std::string>& arguments,
         fmt::format("--nproc_per_node={}: expected a whole number from 1 to 1024", num_ranks));
   }
   command_line.num_ranks = static_cast<int>(num_ranks);
+  command_line.launcher = ReadLauncherFlags();
   command_line.train = OptionsFromFlags(environment);
   Validate(command_line.train);
   return command_line;
