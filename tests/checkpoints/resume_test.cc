@@ -10,6 +10,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "ddp/checkpoint/checkpoint.h"
@@ -145,6 +146,16 @@ TEST(Resuming, ARunThatIsDoneHasNothingLeftToDo) {
   EXPECT_EQ(again.exit_code, 0) << again.err;
   EXPECT_THAT(again.out, HasSubstr("step-00000030: step 30, epoch 1"));
   EXPECT_THAT(again.out, HasSubstr("done: 0 steps"));
+}
+
+TEST(Resuming, PlannedEpochsAreNotExceeded) {
+  const Arguments flags = {"--model=mlp", "--hidden=16", "--batch_size=500",
+                           "--checkpoint_dir=" + NewPath("epochs")};
+  for (const auto& [epochs, steps] : {std::pair(1, 20), {1, 0}, {2, 20}, {2, 0}, {1, 0}}) {
+    const ProgramOutput output = Train(flags + Arguments{fmt::format("--epochs={}", epochs)});
+    EXPECT_EQ(output.exit_code, 0) << output.err;
+    EXPECT_THAT(output.out, HasSubstr(fmt::format("\ndone: {} steps", steps)));
+  }
 }
 
 TEST(Resuming, ALongerPlanIsFollowed) {
