@@ -1,9 +1,7 @@
 #include "ddp/checkpoint/snapshot.h"
 
 #include <fmt/format.h>
-#include <sys/mman.h>
 
-#include <cstdint>
 #include <cstring>
 #include <stdexcept>
 
@@ -20,7 +18,15 @@ int64_t AlignedBytes(const ops::Tensor& tensor) {
   return (tensor.num_bytes() + kAlignment - 1) / kAlignment * kAlignment;
 }
 
-int64_t TotalBytes(const Checkpoint& checkpoint) {
+void Copy(const ops::Tensor& from, std::byte* to) {
+  ops::cpu::ParallelFor(from.num_bytes(), kChunkBytes, [&](int64_t begin, int64_t end) {
+    std::memcpy(to + begin, from.raw_data() + begin, end - begin);
+  });
+}
+
+}  // namespace
+
+int64_t Snapshot::BytesOf(const Checkpoint& checkpoint) {
   int64_t num_bytes = 0;
   for (const auto& [group, tensors] : checkpoint.tensors) {
     for (const auto& [name, tensor] : tensors) {
@@ -35,27 +41,8 @@ int64_t TotalBytes(const Checkpoint& checkpoint) {
   return num_bytes;
 }
 
-void Copy(const ops::Tensor& from, std::byte* to) {
-  ops::cpu::ParallelFor(from.num_bytes(), kChunkBytes, [&](int64_t begin, int64_t end) {
-    std::memcpy(to + begin, from.raw_data() + begin, end - begin);
-  });
-}
-
-// So that the first copy doesn't stop at every 4 KiB. Only advice: what comes of it doesn't matter.
-void AskForLargePages(std::byte* memory, int64_t num_bytes) {
-  constexpr uintptr_t kPageBytes = 4096;
-  const auto begin = reinterpret_cast<uintptr_t>(memory);
-  const uintptr_t first_page = (begin + kPageBytes - 1) / kPageBytes * kPageBytes;
-  const uintptr_t end = begin + num_bytes;
-  if (first_page < end) {
-    madvise(reinterpret_cast<void*>(first_page), end - first_page, MADV_HUGEPAGE);
-  }
-}
-
-}  // namespace
-
 Checkpoint Snapshot::Take(const Checkpoint& checkpoint) {
-  Reserve(TotalBytes(checkpoint));
+  Reserve(BytesOf(checkpoint));
   Checkpoint copy = checkpoint;
   std::byte* next = memory_.get();
   for (auto& [group, tensors] : copy.tensors) {
@@ -70,13 +57,18 @@ Checkpoint Snapshot::Take(const Checkpoint& checkpoint) {
   return copy;
 }
 
+void Snapshot::Prepare(int64_t num_bytes) {
+  constexpr int64_t kPageBytes = 4096;
+  Reserve(num_bytes);
+  for (int64_t i = 0; i < num_bytes_; i += kPageBytes) memory_.get()[i] = std::byte{0};
+}
+
 void Snapshot::Reserve(int64_t num_bytes) {
   if (num_bytes <= num_bytes_) return;
   memory_ = nullptr;
   num_bytes_ = 0;
   memory_ = ops::AllocateMemory(num_bytes);
   num_bytes_ = num_bytes;
-  AskForLargePages(memory_.get(), num_bytes);
 }
 
 }  // namespace ddp

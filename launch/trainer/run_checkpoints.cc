@@ -135,6 +135,10 @@ void RunCheckpoints::CheckSettings(const ddp::Checkpoint& checkpoint) {
   }
 }
 
+void RunCheckpoints::Prepare(const Learner& learner) {
+  if (checkpointer_) checkpointer_->Prepare(learner.State());
+}
+
 bool RunCheckpoints::IsDue(const Learner& learner) const {
   if (!checkpointer_) return false;
   return learner.steps() == learner.total_steps() || (every_ > 0 && learner.steps() % every_ == 0);

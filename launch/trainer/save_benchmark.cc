@@ -85,7 +85,9 @@ void Run(const std::string& folder, int num_threads) {
                {.seed = 0, .context = options.gpt.context, .vocab = options.gpt.vocab});
   RunCheckpoints checkpoints(options, data.train->size(), *group);
   Learner learner(options, *data.train, *group);
-  for (int i = 0; i < 5; ++i) learner.Step();
+  learner.Step();
+  checkpoints.Prepare(learner);
+  for (int i = 0; i < 4; ++i) learner.Step();
   fmt::print("gpt, {} parameters, {} thread(s)\n", learner.num_parameters(), num_threads);
   Measure(learner, checkpoints);
 }
