@@ -11,7 +11,7 @@ readonly action=$1 node=$2
 shift 2
 readonly init_file=/run/hosts/$node.init # the number of the process that all others there end with
 
-on() { nsenter --target "$(<"$init_file")" --net --uts --mount --pid --wdns="$PWD" -- "$@"; }
+on() { nsenter --target "$(<"$init_file")" --net --uts --mount --pid --root --wdns="$PWD" -- "$@"; }
 
 boot() {
   local number=${node#node} started=/run/hosts/$node.started
