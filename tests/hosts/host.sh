@@ -11,10 +11,8 @@ readonly action=$1 node=$2
 shift 2
 readonly init_file=/run/hosts/$node.init # the number of the process that all others there end with
 
-on() { nsenter --target "$(<"$init_file")" --net --uts --mount --pid --root --wdns="$PWD" -- "$@"; }
-
 boot() {
-  local number=${node#node} started=/run/hosts/$node.started
+  local number=${node#node} started=/run/hosts/$node.started on=("$0" on "$node")
   sed "s/.* $node\$/127.0.1.1 $node/" /run/hosts/ctl >"/run/hosts/$node"
   rm -f "$started"
   mkfifo "$started"
@@ -35,13 +33,13 @@ boot() {
   ip link delete "$node" 2>/dev/null || true # that of the life before
   ip link add "$node" type veth peer name eth0 netns "$(<"$init_file")"
   ip link set "$node" master bridge up
-  on ip address add "10.77.0.$number/24" dev eth0
-  on ip -6 address add "fd77::$number/64" dev eth0 nodad
-  on ip link set eth0 up
+  "${on[@]}" ip address add "10.77.0.$number/24" dev eth0
+  "${on[@]}" ip -6 address add "fd77::$number/64" dev eth0 nodad
+  "${on[@]}" ip link set eth0 up
 }
 
 case $action in
-  on) on "$@" ;;
+  on) exec nsenter --target "$(<"$init_file")" --net --uts --mount --pid --root --wdns="$PWD" -- "$@" ;;
   link) ip link set "$node" "$1" ;;
   crash) kill -KILL "$(<"$init_file")" ;;
   boot) boot ;;

@@ -90,6 +90,16 @@ TEST(Jobs, AskedToStopItSavesIsRequeuedAndGoesOn) {
   EXPECT_THAT(log, HasSubstr(Done(60)));
 }
 
+// Slurm looks at limits every half a minute.
+TEST(Jobs, ShortBeforeItsTimeLimitItIsAskedToStop) {
+  const Job job = SubmitStandIn(kTwoByTwo + Words{"--time=1"}, {"--steps=400", "--step_ms=100"});
+  job.AwaitLine("ddp_job: USR1: the program is asked to stop");
+  job.LetRestart();
+  EXPECT_EQ(job.AwaitEnd(), "COMPLETED 0:0");
+  EXPECT_EQ(job.Property("Restarts"), "1");
+  EXPECT_THAT(job.Log(), HasSubstr(Done(400)));
+}
+
 TEST(Jobs, WithoutProgressItIsNotRequeued) {
   const Job job = SubmitStandIn(kTwoByTwo, {"--steps=100000", "--save=0"});
   job.AwaitLine("0: step 10");
