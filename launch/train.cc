@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <exception>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,15 +21,22 @@ int main(int argc, char** argv) {
     return 0;
   }
   launch::CommandLine command_line;
+  std::optional<launch::RankSignals> signals;  // where this process is a rank, from the start
   try {
-    command_line = launch::ParseCommandLine(arguments, launch::ProcessEnvironment());
+    const launch::Surroundings surroundings = launch::OwnSurroundings();
+    command_line = launch::ParseCommandLine(arguments, surroundings.environment);
+    const launch::Identity identity =
+        launch::IdentityFrom(surroundings, command_line.launcher.launcher);
+    if (identity.launcher != launch::Launcher::kNone) signals.emplace();
   } catch (const std::exception& e) {
     fmt::print(stderr, "{}\n", e.what());
     return 2;
   }
   const auto train = [&](int rank, int world_size, std::shared_ptr<ddp::Store> store) {
-    launch::Train(command_line.train, rank, world_size, store);
+    launch::Train(command_line.train, rank, world_size, store, *signals);
   };
-  return launch::Spawn(
-      train, {.num_ranks = command_line.num_ranks, .timeout = command_line.train.timeout});
+  return launch::Spawn(train, {.num_ranks = command_line.num_ranks,
+                               .launcher = command_line.launcher.launcher,
+                               .expected_world_size = command_line.launcher.expected_world_size,
+                               .timeout = command_line.train.timeout});
 }

@@ -49,7 +49,12 @@ void DataLoader::Impl::StartEpoch() {
 
 Batch DataLoader::Impl::Take(int64_t index) {
   const int64_t epoch = next_epoch - 1;
-  if (prefetcher) return prefetcher->Take(epoch);
+  if (prefetcher) {
+    if (std::optional<Batch> batch = prefetcher->Take(epoch)) return *std::move(batch);
+    --next_index;  // it comes next
+    throw DataStalledError(fmt::format("batch {} of epoch {} did not come within {}", index, epoch,
+                                       FormatSeconds(prefetcher->wait_limit())));
+  }
   const auto start = std::chrono::steady_clock::now();
   Batch batch = maker.Make(epoch, index);
   making_seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -73,6 +78,10 @@ std::optional<Batch> DataLoader::Next() {
     return std::nullopt;
   }
   return impl_->Take(impl_->next_index++);
+}
+
+void DataLoader::LimitWaits(Duration limit) {
+  if (impl_->prefetcher) impl_->prefetcher->LimitWaits(limit);
 }
 
 double DataLoader::wait_seconds() const {

@@ -7,18 +7,27 @@
 // Epochs advance by themselves, so that forgetting to advance the sampler is impossible.
 // The prefetch thread works ahead, across the end of the epoch; an exception that a dataset throws
 // there is thrown by the loop, at the batch it belongs to; the batch after it comes next.
-// The dataset must outlive the loader. One thread uses a loader.
+// The dataset must outlive the loader. One thread uses a loader,
+// but for LimitWaits.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <stdexcept>
 
 #include "ddp/data/batch_maker.h"
 #include "ddp/data/dataset.h"
 #include "ddp/data/sampler.h"
+#include "ddp/duration.h"
 
 namespace ddp {
+
+// A batch didn't come in the time that LimitWaits allows.
+class DataStalledError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
 
 struct DataLoaderOptions {
   int64_t batch_size = 1;  // of this rank
@@ -54,6 +63,11 @@ class DataLoader {
   class Iterator;
   Iterator begin();
   Iterator end();
+
+  // From now on Next() throws DataStalledError where it waits longer than this for the prefetch
+  // thread; also a Next() that waits already. Any thread may call it. Where batches are made when
+  // they are asked for, it does nothing.
+  void LimitWaits(Duration limit);
 
   // Seconds that Next() has waited for the prefetch thread, or spent making batches, in all.
   double wait_seconds() const;

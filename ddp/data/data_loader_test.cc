@@ -8,6 +8,7 @@
 #include <mutex>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace ddp {
@@ -249,6 +250,36 @@ TEST(DataLoaderPrefetchTest, WithoutAThreadAllMakingIsWaiting) {
   EXPECT_EQ(loader.wait_seconds(), 0);
   loader.Next();
   EXPECT_GT(loader.wait_seconds(), 0);
+}
+
+// As a file system that has stopped answering.
+class Stalling : public Numbers {
+ public:
+  Stalling(int64_t size, int64_t stalls_at) : Numbers(size), stalls_at_(stalls_at) {}
+  Example Get(int64_t index) const override {
+    if (index == stalls_at_) resumed_.wait(false);
+    return Numbers::Get(index);
+  }
+  void Resume() {
+    resumed_ = true;
+    resumed_.notify_all();
+  }
+
+ private:
+  const int64_t stalls_at_;
+  mutable std::atomic<bool> resumed_ = false;
+};
+
+TEST(StalledLoaderTest, AWaitThatIsLimitedEnds) {
+  Stalling numbers(6, /*stalls_at=*/0);
+  DataLoader loader(numbers, DistributedSampler(6, {.shuffle = false}), {.batch_size = 2});
+  std::thread limits([&] { loader.LimitWaits(std::chrono::milliseconds(50)); });  // at any moment
+  EXPECT_THAT(MessageOf<DataStalledError>([&] { loader.Next(); }),
+              HasSubstr("batch 0 of epoch 0 did not come within 0.05 s"));
+  limits.join();
+  numbers.Resume();
+  loader.LimitWaits(kDefaultTimeout);
+  EXPECT_EQ(ValuesOf(*loader.Next()), (Values{0, 1}));  // none is lost
 }
 
 }  // namespace

@@ -6,8 +6,6 @@
 namespace ddp {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 constexpr int64_t kGroupBytes = 64 << 10;
 constexpr auto kGroupTime = std::chrono::microseconds(50);
 
@@ -39,38 +37,59 @@ Prefetcher::~Prefetcher() {
   thread_.join();
 }
 
-Batch Prefetcher::Take(int64_t epoch) {
+std::optional<Batch> Prefetcher::Take(int64_t epoch) {
   if (epoch != taking_epoch_) {
     taking_epoch_ = epoch;
     first_wanted_epoch_.store(epoch, std::memory_order_relaxed);
   }
-  Made* made = &Next();
-  while (made->epoch < epoch) made = &Next();
+  Made* made = Next();
+  while (made != nullptr && made->epoch < epoch) made = Next();
+  if (made == nullptr) return std::nullopt;
   if (made->error) std::rethrow_exception(std::exchange(made->error, nullptr));
   return std::move(made->batch);
 }
 
-Prefetcher::Made& Prefetcher::Next() {
-  if (next_ == taken_.size()) TakeGroup();
-  return taken_[next_++];
+void Prefetcher::LimitWaits(Duration limit) {
+  {
+    std::lock_guard lock(mutex_);
+    wait_limit_ = limit;
+  }
+  has_group_.notify_one();
 }
 
-void Prefetcher::TakeGroup() {
+Duration Prefetcher::wait_limit() const {
+  std::lock_guard lock(mutex_);
+  return wait_limit_;
+}
+
+Prefetcher::Made* Prefetcher::Next() {
+  if (next_ == taken_.size() && !TakeGroup()) return nullptr;
+  return &taken_[next_++];
+}
+
+bool Prefetcher::TakeGroup() {
   taken_.clear();
   next_ = 0;
   bool wake = false;
   {
     std::unique_lock lock(mutex_);
-    if (ready_.empty()) {
-      const auto start = Clock::now();
-      has_group_.wait(lock, [&] { return !ready_.empty(); });
-      wait_seconds_ += std::chrono::duration<double>(Clock::now() - start).count();
-    }
+    if (ready_.empty() && !WaitForGroup(lock)) return false;
     taken_ = std::move(ready_.front());
     ready_.pop_front();
     wake = static_cast<int>(ready_.size()) == max_groups_ / 2;
   }
   if (wake) has_room_.notify_one();
+  return true;
+}
+
+bool Prefetcher::WaitForGroup(std::unique_lock<std::mutex>& lock) {
+  const auto start = Clock::now();
+  while (ready_.empty() && Clock::now() - start < wait_limit_) {
+    // The limit may change meanwhile.
+    has_group_.wait_until(lock, start + ClampTimeout(wait_limit_));
+  }
+  wait_seconds_ += std::chrono::duration<double>(Clock::now() - start).count();
+  return !ready_.empty();
 }
 
 void Prefetcher::Run() {

@@ -12,10 +12,12 @@
 #include <deque>
 #include <exception>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <vector>
 
 #include "ddp/data/batch_maker.h"
+#include "ddp/duration.h"
 
 namespace ddp {
 
@@ -30,8 +32,12 @@ class Prefetcher {
   Prefetcher& operator=(const Prefetcher&) = delete;
 
   // The next batch, waiting for it if need be, or the exception that its making threw. Batches of
-  // epochs before `epoch` are left out.
-  Batch Take(int64_t epoch);
+  // epochs before `epoch` are left out. Nothing where the wait took longer than it may.
+  std::optional<Batch> Take(int64_t epoch);
+
+  // How long Take waits, from now on. Any thread may call it.
+  void LimitWaits(Duration limit);
+  Duration wait_limit() const;
 
   // Seconds that Take has waited for the thread, in all.
   double wait_seconds() const { return wait_seconds_; }
@@ -45,8 +51,9 @@ class Prefetcher {
   using Group = std::vector<Made>;
 
   // The caller's side.
-  Made& Next();
-  void TakeGroup();
+  Made* Next();  // null: the wait took too long
+  bool TakeGroup();
+  bool WaitForGroup(std::unique_lock<std::mutex>& lock);
 
   // The thread's side.
   void Run();
@@ -64,10 +71,11 @@ class Prefetcher {
 
   std::atomic<bool> stopping_ = false;
   std::atomic<int64_t> first_wanted_epoch_;  // no need to finish those before it
-  std::mutex mutex_;
-  std::deque<Group> ready_;            // guarded by mutex_
-  std::condition_variable has_group_;  // ready_ is not empty
-  std::condition_variable has_room_;   // half of ready_ is gone, or stopping_
+  mutable std::mutex mutex_;
+  std::deque<Group> ready_;                // guarded by mutex_
+  Duration wait_limit_ = Duration::max();  // guarded by mutex_
+  std::condition_variable has_group_;      // ready_ is not empty, or wait_limit_ has changed
+  std::condition_variable has_room_;       // half of ready_ is gone, or stopping_
 
   // The caller's: the group it is working through, apart from what the thread writes.
   alignas(64) Group taken_;

@@ -133,6 +133,18 @@ std::string DistributedDataParallel::DescribeBuckets() const {
   return reducer_ ? reducer_->DescribeBuckets() : "";
 }
 
+void DistributedDataParallel::RaiseFlag() {
+  if (reducer_ == nullptr) {
+    flag_is_raised_ = true;
+  } else {
+    reducer_->RaiseFlag();
+  }
+}
+
+bool DistributedDataParallel::any_flag_is_raised() const {
+  return reducer_ == nullptr ? flag_is_raised_.load() : reducer_->any_flag_is_raised();
+}
+
 DistributedDataParallel::NoSync::NoSync(DistributedDataParallel& replicated)
     : reducer_(replicated.reducer_.get()) {
   if (reducer_ == nullptr) return;

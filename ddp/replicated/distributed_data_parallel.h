@@ -43,6 +43,7 @@
 // as long as the wrapper is used; they may be destroyed in any order.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -113,6 +114,14 @@ class DistributedDataParallel : public ops::nn::Module {
   // least 0.
   void SetWeight(double weight);
 
+  // A word to all ranks that costs nothing: it travels with the gradients. When a Backward that
+  // averages returns, any_flag_is_raised() is the same on all ranks: true where one or more had
+  // raised theirs before their last bucket left. For stopping together, after the same step.
+  // RaiseFlag may come from any thread, and holds for good. Optimizers that step in on_reduced have
+  // stepped before.
+  void RaiseFlag();
+  bool any_flag_is_raised() const;
+
   // For accumulation: a Backward that runs while a NoSync lives adds to the local gradients without
   // sending them; the next one outside sends the sums.
   //
@@ -147,7 +156,8 @@ class DistributedDataParallel : public ops::nn::Module {
   ops::nn::Module& model_;
   ProcessGroup& group_;
   const DistributedDataParallelOptions options_;
-  std::unique_ptr<Reducer> reducer_;
+  std::unique_ptr<Reducer> reducer_;          // null in a world of one
+  std::atomic<bool> flag_is_raised_ = false;  // in a world of one
 };
 
 }  // namespace ddp

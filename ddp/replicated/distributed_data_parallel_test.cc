@@ -268,6 +268,30 @@ TEST(NoSyncTest, ParametersOfEarlierStepsAreSentToo) {
   });
 }
 
+// Also where the flag rides with marks of use, and where a hook makes it travel alone.
+TEST_P(WorldTest, AFlagIsSeenByAllRanksAfterTheSameStep) {
+  const CommunicationHook hook = [](ProcessGroup& group, const GradientBucket& bucket) {
+    return group.AllReduce(BufferOf(bucket.gradients), ReduceOp::kSum);
+  };
+  const std::vector<DistributedDataParallelOptions> settings = {
+      {}, {.find_unused_parameters = true}, {.hook = hook}};
+  for (const DistributedDataParallelOptions& options : settings) {
+    RunRanks(GetParam(), [&](TestRank& rank) {
+      const auto group = rank.Join();
+      Net net(rank.rank());
+      DistributedDataParallel replicated(net, *group, options);
+      std::vector<bool> seen;
+      for (int step = 0; step < 4; ++step) {
+        if (step == 2 && rank.rank() == GetParam() - 1) replicated.RaiseFlag();
+        net.ZeroGrad();
+        Backward(Loss(replicated, rank.rank(), step));
+        seen.push_back(replicated.any_flag_is_raised());
+      }
+      EXPECT_EQ(seen, (std::vector<bool>{false, false, true, true}));
+    });
+  }
+}
+
 TEST(WorldOfOneTest, HasNoBuckets) {
   RunRanks(1, [](TestRank& rank) {
     const auto group = rank.Join();

@@ -7,10 +7,11 @@
 // over the buckets anew, in the order in which rank 0's gradients came.
 //
 // Behind the last gradient lies the tail: the trouble flag, 0 unless this rank has found something
-// (findings.h), such as a parameter without a gradient; and, where parameters may be unused, a mark
-// for each that this rank has used. It travels with the last bucket, which leaves when the walk has
-// ended well, so every rank learns at no cost whether any had findings; then they tell each other,
-// and all do the same: freeze or thaw parameters that all have, or throw.
+// (findings.h), such as a parameter without a gradient; a flag of the user's; and, where parameters
+// may be unused, a mark for each that this rank has used. It travels with the last bucket, which
+// leaves when the walk has ended well, so every rank learns at no cost whether any had findings;
+// then they tell each other, and all do the same: freeze or thaw parameters that all have, or
+// throw.
 //
 // Parameters that expect sparse gradients (ops/autograd/grad.h) have no place in a bucket. Theirs
 // are added up when all buckets have come back (sparse_reduction.h); the last bucket leaves no
@@ -22,8 +23,10 @@
 // Backward is called, but may go before the Reducer does.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <span>
@@ -37,6 +40,7 @@
 #include "ddp/replicated/bucket_queue.h"
 #include "ddp/replicated/communication_hook.h"
 #include "ddp/replicated/findings.h"
+#include "ddp/replicated/gradient_buckets.h"
 #include "ops/nn/module.h"
 #include "ops/tensor/tensor.h"
 
@@ -89,51 +93,32 @@ class Reducer {
   // have called the roll for. The gradients become the averages here too.
   void Follow(const Attendance::Roll& roll);
 
+  // As DistributedDataParallel's.
+  void RaiseFlag() { flag_is_raised_ = true; }
+  bool any_flag_is_raised() const { return any_flag_is_raised_; }
+
   // Seconds that Backward has waited for buckets after its own work was done, in all.
   double exposed_seconds() const { return exposed_seconds_; }
   // A line for each bucket: what it holds, in the order in which buckets travel.
   std::string DescribeBuckets() const;
 
  private:
-  struct Parameter {
-    std::string name;
-    ops::Tensor tensor;
-    bool trained = false;  // false: frozen, with no part in any bucket
-    bool sparse = false;   // is its gradient expected to be
-    ops::Tensor place;     // of its gradient, in a bucket; undefined where that is sparse
-    size_t bucket = 0;     // which waits for it
-    int64_t hook = 0;
-    // How often a Backward completes its gradient, where that is known; more than once where
-    // recomputation visits it in parts.
-    std::optional<int> expected;
-    int completed = 0;  // in the running Backward
-    // It has a gradient of Backwards that sent nothing, and was thawed for these.
-    bool is_local = false;
-  };
-  struct Bucket {
-    GradientBucket gradients;
-    ops::Tensor memory;  // the gradients and, of the last bucket, the tail if it rides
-    std::vector<ops::NamedTensor> trained;  // the parameters
-    std::vector<size_t> parameters;         // and their indices
-  };
   class Pass;
 
-  std::vector<size_t> UsualOrder() const;
-  void MakeBuckets(std::vector<size_t> order);
-  void MakeBucket(const BucketPlan& plan, const std::vector<size_t>& planned, bool last);
-  // Whether the tail is a part of the last bucket.
-  bool tail_rides() const { return !options_.hook; }
-  int64_t NumInTail() const;
+  // The trouble flag, the user's flag and, where it matters who is used, a mark for each parameter.
+  GradientBuckets::Tail tail_plan() const {
+    return {.num_elements = 2 + (MayLackGradients() ? std::ssize(parameters_) : 0),
+            .rides = !options_.hook};
+  }
+  void FillBuckets(std::vector<size_t> order);
 
   // What a Backward brings, in this order.
   void OnGradient(size_t index);
   void Begin();
   void BeginAs(const Attendance::Roll& roll);
   std::shared_ptr<Work> SendBucket(int index);
-  void CheckFinite(const Bucket& bucket);
-  void CheckSparse(const Parameter& parameter);
   void FillTail();
-  void FindChanges();
+  ops::Tensor MarksOfUse();
   void ReduceSparse();
   void Finish();
   // Then either of these ends it.
@@ -141,17 +126,16 @@ class Reducer {
   void Abandon() noexcept;
 
   // What ranks settle.
-  void ApplyTail(const std::vector<double>& tail);
+  void ApplyMarks(const std::vector<double>& used);
   void LearnOrder();
   void Adopt(const Verdict& verdict, std::span<const Findings> ranks);
   // A gradient that is in no bucket; ranks without one give zeros.
-  void AverageAlone(const Parameter& parameter);
+  void AverageAlone(const ReducedParameter& parameter);
 
   bool MayLackGradients() const { return options_.find_unused_parameters || options_.static_graph; }
   bool DefersAll() const;
-  bool HasGradient(const Parameter& parameter) const;
-  void KeepInPlace(const Parameter& parameter);
-  void FillIn(const Parameter& parameter);
+  bool HasGradient(const ReducedParameter& parameter) const;
+  void FillIn(const ReducedParameter& parameter);
   Reduction AverageOfRanks() const;
   void NoteReady(size_t bucket);
   void Report(Clock::time_point walked, Clock::time_point finished);
@@ -159,13 +143,13 @@ class Reducer {
 
   ProcessGroup& group_;
   const ReducerOptions options_;
-  std::vector<Parameter> parameters_;
+  std::vector<ReducedParameter> parameters_;
   std::vector<std::pair<size_t, const ops::Tensor*>> handles_;  // with the parameter's index
-  std::vector<size_t> order_;                                   // in which gradients are expected
-  std::vector<Bucket> buckets_;                                 // in the order in which they leave
-  int plan_ = 0;  // counts the times that buckets were made
+  GradientBuckets buckets_;
   std::optional<BucketQueue> queue_;
-  ops::Tensor tail_;
+  ops::Tensor trouble_, flag_;  // parts of the tail
+  std::atomic<bool> flag_is_raised_ = false;
+  bool any_flag_is_raised_ = false;
   bool synchronizes_ = true;
   std::optional<double> weight_;
   Attendance* attendance_ = nullptr;

@@ -106,7 +106,7 @@ TEST_F(ReducerTest, ABucketLeavesAsSoonAsItIsFull) {
   Reducer reducer(parameters_, {}, group_, {.limits = bucket_each_});
   Backward(Loss());
   // The last one carries the trouble flag.
-  EXPECT_THAT(group_.events, ElementsAre("c", "send 8", "b", "send 8", "a", "send 12"));
+  EXPECT_THAT(group_.events, ElementsAre("c", "send 8", "b", "send 8", "a", "send 16"));
 }
 
 TEST_F(ReducerTest, NoBucketOvertakesTheOnesAhead) {
@@ -115,14 +115,14 @@ TEST_F(ReducerTest, NoBucketOvertakesTheOnesAhead) {
   Note(b_, "b");
   Note(c_, "c");
   Backward(Loss());
-  EXPECT_THAT(group_.events, ElementsAre("c", "b", "send 8", "send 8", "a", "send 12"));
+  EXPECT_THAT(group_.events, ElementsAre("c", "b", "send 8", "send 8", "a", "send 16"));
 }
 
 TEST_F(ReducerTest, OneBucketTravelsOnce) {
   Reducer reducer(parameters_, {}, group_, {.limits = one_bucket_});
   Backward(Loss());
   Backward(Loss());
-  EXPECT_THAT(group_.events, ElementsAre("send 140", "send 140"));
+  EXPECT_THAT(group_.events, ElementsAre("send 144", "send 144"));
   EXPECT_THAT(Grad(c_).ToVector<float>(), ElementsAre(6, 16));
 }
 
@@ -181,7 +181,7 @@ TEST_F(ReducerTest, FrozenParametersHaveNoBucketAndMustStayFrozen) {
   SetRequiresGrad(b_, false);
   Reducer reducer(parameters_, {}, group_, {.limits = bucket_each_});
   Backward(Loss());
-  EXPECT_THAT(group_.events, ElementsAre("send 8", "send 12"));
+  EXPECT_THAT(group_.events, ElementsAre("send 8", "send 16"));
   EXPECT_FALSE(Grad(b_).defined());
   SetRequiresGrad(b_, true);
   EXPECT_THAT(MessageOfBackward<std::logic_error>(Loss()),

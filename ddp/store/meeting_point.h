@@ -11,6 +11,7 @@
 #include <string>
 
 #include "ddp/duration.h"
+#include "ddp/environment.h"
 #include "ddp/store/store.h"
 #include "ddp/store/tcp_store_server.h"
 
@@ -29,7 +30,7 @@ inline constexpr char kStoreHostedVariable[] = "DDP_STORE_HOSTED";
 
 // From RANK and WORLD_SIZE (under mpirun its own variables serve, too), MASTER_ADDR, MASTER_PORT.
 // Throws std::invalid_argument that names the variable that is missing or makes no sense.
-MeetingPlace MeetingPlaceFromEnvironment();
+MeetingPlace MeetingPlaceFrom(const Environment& environment);
 
 class MeetingPoint {
  public:

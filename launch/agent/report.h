@@ -10,6 +10,9 @@
 
 namespace launch {
 
+// The exit code that says: all is saved, start me again in a new job. Neither done nor a failure.
+inline constexpr int kRequeueExitCode = 75;
+
 // The monotonic clock is the same for all processes of a machine.
 using TimePoint = std::chrono::steady_clock::time_point;
 

@@ -53,7 +53,7 @@ ABSL_FLAG(std::optional<std::string>, on_nonfinite, std::nullopt,
 ABSL_FLAG(int64_t, seed, 0, "of initial weights, synthetic data and the order of examples");
 
 ABSL_FLAG(int64_t, nproc_per_node, 2,
-          "ranks to start on this machine; where RANK is set, this is one already");
+          "ranks to start on this machine, unless a launcher started this one: see --launcher");
 ABSL_FLAG(
     std::string, backend, "auto",
     "what carries data between ranks: auto (shared memory inside a host, gloo between hosts), "
@@ -95,9 +95,9 @@ const FlagGroups& Groups() {
         "weight_decay", "clip_norm", "schedule", "warmup_steps", "step_size", "accumulate_steps",
         "precision", "average", "on_nonfinite", "seed"}},
       {"Ranks",
-       {"nproc_per_node", "backend", "interface", "device", "threads", "bucket_bytes", "hook",
-        "find_unused_parameters", "static_graph", "sync_batch_norm", "overlap_optimizer", "timeout",
-        "heartbeat_timeout", "flight_record_dir"}},
+       {"nproc_per_node", "launcher", "expect_world", "backend", "interface", "device", "threads",
+        "bucket_bytes", "hook", "find_unused_parameters", "static_graph", "sync_batch_norm",
+        "overlap_optimizer", "timeout", "heartbeat_timeout", "flight_record_dir"}},
       {"Output", {"log_every", "eval_every", "summary_json", "losses", "save"}},
   };
   return groups;
@@ -227,6 +227,7 @@ CommandLine ParseCommandLine(const std::vector<std::string>& arguments,
         fmt::format("--nproc_per_node={}: expected a whole number from 1 to 1024", num_ranks));
   }
   command_line.num_ranks = static_cast<int>(num_ranks);
+  command_line.launcher = ReadLauncherFlags();
   command_line.train = OptionsFromFlags(environment);
   Validate(command_line.train);
   return command_line;

@@ -70,6 +70,8 @@ TEST_F(Flags, AdamHasItsOwnLearningRateAndNoMomentum) {
 
 TEST_F(Flags, EveryFlagArrives) {
   const CommandLine parsed = Parse({"--nproc_per_node=3",
+                                    "--launcher=slurm",
+                                    "--expect_world=3",
                                     "--model=mlp",
                                     "--hidden=64,32",
                                     "--data=synthetic",
@@ -112,6 +114,8 @@ TEST_F(Flags, EveryFlagArrives) {
                                     "--static_graph",
                                     "--save=/w"});
   EXPECT_EQ(parsed.num_ranks, 3);
+  EXPECT_EQ(parsed.launcher.launcher, Launcher::kSlurm);
+  EXPECT_EQ(parsed.launcher.expected_world_size, 3);
   const TrainOptions& train = parsed.train;
   EXPECT_EQ(train.hidden, (std::vector<int64_t>{64, 32}));
   EXPECT_EQ(train.data.ToString(), "synthetic");
@@ -232,6 +236,8 @@ INSTANTIATE_TEST_SUITE_P(
         BadCase{{"--timeout=-1s"}, "--timeout=-1s: expected a duration above 0"},
         BadCase{{"--nproc_per_node=0"}, "--nproc_per_node=0: expected a whole number from 1"},
         BadCase{{"--nproc_per_node=-2"}, "--nproc_per_node=-2: expected a whole number from 1"},
+        BadCase{{"--launcher=slrum"}, "--launcher=slrum: unknown launcher 'slrum'; did you mean"},
+        BadCase{{"--expect_world=-1"}, "--expect_world=-1: expected a number of ranks"},
         BadCase{{"--model=cnn"}, "--model=cnn: unknown model 'cnn'; known: linear, mlp, convnet, "},
         BadCase{{"--hidden=64,,32"}, "--hidden=64,,32: expected whole numbers"},
         BadCase{{"--hidden="}, "--hidden=: expected whole numbers"},
@@ -251,13 +257,16 @@ TEST(Help, ExplainsEveryFlagOnce) {
   EXPECT_THAT(help, HasSubstr("[synthetic for linear/gpt, digits for mlp/convnet/resnet]"));
   int num_flags = 0;
   for (const auto& [name, flag] : absl::GetAllFlags()) {
-    if (!std::string(flag->Filename()).ends_with("launch/flags/flags.cc")) continue;
+    const std::string file(flag->Filename());
+    if (!file.ends_with("launch/flags/flags.cc") && !file.ends_with("launch/flags/launcher.cc")) {
+      continue;
+    }
     ++num_flags;
     const std::string entry = "\n  --" + std::string(name) + " ";
     EXPECT_NE(help.find(entry), std::string::npos) << name << " is in no group";
     EXPECT_EQ(help.find(entry), help.rfind(entry)) << name << " is explained twice";
   }
-  EXPECT_EQ(num_flags, 44);
+  EXPECT_EQ(num_flags, 46);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <exception>
 #include <optional>
+#include <stdexcept>
 #include <string>
 
 #include "ddp/errors.h"
@@ -64,21 +65,38 @@ bool Succeeds(const FailureReporter& reporter, const std::function<void()>& body
   return false;
 }
 
+ddp::MeetingPlace PlaceOf(const Identity& identity) {
+  const auto& [host, ports, host_why, ports_why] = identity.rendezvous;
+  if (host.empty() || ports.empty()) {
+    throw std::invalid_argument(
+        fmt::format("nobody says where the ranks meet: {}; set MASTER_ADDR and MASTER_PORT",
+                    host.empty() ? host_why : ports_why));
+  }
+  return {.host = host,
+          .port = ports.front(),
+          .rank = identity.rank,
+          .world_size = identity.world_size,
+          .is_hosted = ProcessEnvironment()(kStoreHostedVariable).has_value()};
+}
+
 }  // namespace
 
 int RunRank(const Identity& identity, const RankBody& body, ddp::Duration timeout) {
+  bool stopped_early = false;
   // A line is printed when it is complete, and in one piece.
   setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
   const FailureReporter reporter(identity.rank);
-  const bool is_hosted = ProcessEnvironment()(kStoreHostedVariable).has_value();
   std::optional<ddp::MeetingPoint> meeting_point;
   const bool ok = Succeeds(reporter, [&] {
-    meeting_point.emplace(ddp::MeetingPlace{identity.master_addr, identity.master_port,
-                                            identity.rank, identity.world_size, is_hosted},
-                          timeout);
-    body(identity.rank, identity.world_size, meeting_point->store());
+    meeting_point.emplace(PlaceOf(identity), timeout);
+    try {
+      body(identity.rank, identity.world_size, meeting_point->store());
+    } catch (const StoppedEarly&) {
+      stopped_early = true;
+    }
   });
   if (meeting_point) meeting_point->Leave(ok ? kFarewell : kFarewellAfterFailure);
+  if (stopped_early) return kRequeueExitCode;
   return ok ? 0 : 1;
 }
 

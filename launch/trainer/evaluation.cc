@@ -18,13 +18,18 @@ struct Sums {
   double loss = 0;
   double correct = 0;
   double examples = 0;
+  double stopped = 0;  // ranks that haven't seen all of theirs
 };
 
 Sums SumOverMyExamples(ops::nn::Module& model, Task task, ddp::DataLoader& loader,
-                       ops::DType precision) {
+                       ops::DType precision, const std::function<bool()>& stops) {
   const Loss loss_of = LossOf(task);
   Sums sums;
   for (const ddp::Batch& batch : loader) {
+    if (stops()) {
+      sums.stopped = 1;
+      break;
+    }
     const ops::Tensor outputs = OutputsOf(model, batch.inputs, precision);
     const auto size = static_cast<double>(batch.size());
     sums.loss += size * loss_of(outputs, batch.targets).Item();
@@ -38,8 +43,9 @@ Sums SumOverMyExamples(ops::nn::Module& model, Task task, ddp::DataLoader& loade
 
 }  // namespace
 
-Evaluation Evaluate(ops::nn::Module& model, Task task, const ddp::Dataset& data, int64_t batch_size,
-                    ddp::ProcessGroup& group, ops::DType precision) {
+std::optional<Evaluation> Evaluate(ops::nn::Module& model, Task task, const ddp::Dataset& data,
+                                   int64_t batch_size, ddp::ProcessGroup& group,
+                                   ops::DType precision, const std::function<bool()>& stops) {
   const ddp::DistributedSampler sampler(data.size(),
                                         {.rank = group.rank(),
                                          .world_size = group.size(),
@@ -50,13 +56,14 @@ Evaluation Evaluate(ops::nn::Module& model, Task task, const ddp::Dataset& data,
   Sums sums;
   if (sampler.num_examples() > 0) {
     ddp::DataLoader loader(data, sampler, {.batch_size = batch_size});
-    sums = SumOverMyExamples(model, task, loader, precision);
+    sums = SumOverMyExamples(model, task, loader, precision, stops);
   }
   model.Train();
   group
-      .AllReduce({.data = &sums, .num_elements = 3, .dtype = ops::DType::kFloat64},
+      .AllReduce({.data = &sums, .num_elements = 4, .dtype = ops::DType::kFloat64},
                  ddp::ReduceOp::kSum)
       ->Wait();
+  if (sums.stopped > 0) return std::nullopt;
   Evaluation evaluation;
   evaluation.loss = sums.loss / sums.examples;
   if (task == Task::kClassification) evaluation.accuracy = sums.correct / sums.examples;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -23,10 +24,12 @@ struct Evaluation {
 std::string Describe(const Evaluation& evaluation, std::string_view separator);
 
 // To be called by all ranks: each takes a part of the examples, every example is seen once, and all
-// get the same result. Puts the model, whose parameters are of `precision`, in evaluation mode, and
-// back.
-Evaluation Evaluate(ops::nn::Module& model, Task task, const ddp::Dataset& data, int64_t batch_size,
-                    ddp::ProcessGroup& group, ops::DType precision = ops::DType::kFloat32);
+// get the same result: nothing where `stops`, asked before each batch, was true on any of them.
+// Puts the model, whose parameters are of `precision`, in evaluation mode, and back.
+std::optional<Evaluation> Evaluate(
+    ops::nn::Module& model, Task task, const ddp::Dataset& data, int64_t batch_size,
+    ddp::ProcessGroup& group, ops::DType precision = ops::DType::kFloat32,
+    const std::function<bool()>& stops = [] { return false; });
 
 // How many rows of logits[batch, classes] are largest at targets[batch].
 int64_t CountCorrect(const ops::Tensor& logits, const ops::Tensor& targets);

@@ -132,6 +132,11 @@ double Learner::Step(bool with_gradient_norm) {
   return loss_weight_ > 0 ? loss_ / loss_weight_ : 0;
 }
 
+void Learner::AskToStop() {
+  replicated_.RaiseFlag();
+  loader_.LimitWaits(kDataPatience);
+}
+
 // The loss of the next batch, of `num_batches` that make a step, for Backward. By samples, a full
 // batch counts 1 and the sum of the counts is divided by after Backward; so gradients are of the
 // same size either way, which 16-bit numbers need.

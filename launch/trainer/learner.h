@@ -42,6 +42,13 @@ class Learner {
   // --average=samples; 0 where it has none. Throws ddp::NonFiniteGradientError, on all ranks, with
   // --on_nonfinite=stop.
   double Step(bool with_gradient_norm = false);
+  // Asks all ranks to stop; any thread may. The ranks agree on the step: after it,
+  // stop_is_agreed() is true on all of them. A rank that waits for data then waits a while longer,
+  // at most kDataPatience: Step throws ddp::DataStalledError.
+  void AskToStop();
+  bool stop_is_agreed() const { return replicated_.any_flag_is_raised(); }
+  static constexpr ddp::Duration kDataPatience = std::chrono::seconds(5);
+
   // What that loss counts in means over ranks and steps: 1, or with --average=samples the examples,
   // in full batches.
   double loss_weight() const { return loss_weight_; }

@@ -59,7 +59,7 @@ TEST_F(LearnerTest, LearnsALinearMap) {
   for (int64_t step = 1; step <= learner.total_steps(); ++step) loss = learner.Step();
   EXPECT_LT(loss, 1e-6);
   EXPECT_EQ(learner.samples(), 50 * 40);
-  EXPECT_LT(Evaluate(learner.model(), Task::kRegression, data, 7, *group_).loss, 1e-6);
+  EXPECT_LT(Evaluate(learner.model(), Task::kRegression, data, 7, *group_)->loss, 1e-6);
 }
 
 TEST_F(LearnerTest, LimitsOfARun) {
@@ -135,7 +135,7 @@ TEST_F(LearnerTest, EvaluationWeighsExamplesNotBatches) {
   Zero model;
   const ddp::TensorDataset data(Tensor::Zeros({4, 1}),
                                 Tensor::FromVector<float>({0, 0, 0, 6}, {4, 1}));
-  const Evaluation evaluation = Evaluate(model, Task::kRegression, data, 3, *group_);
+  const Evaluation evaluation = *Evaluate(model, Task::kRegression, data, 3, *group_);
   EXPECT_DOUBLE_EQ(evaluation.loss, 9);
   EXPECT_FALSE(evaluation.accuracy);
   EXPECT_TRUE(model.training());

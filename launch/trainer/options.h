@@ -80,16 +80,6 @@ ops::DType PrecisionOf(const TrainOptions& options);
 // expected ...".
 void Validate(const TrainOptions& options);
 
-// Returns what `read` returns, and puts the flag before what it throws: "--model=mpl: unknown ...".
-template <class Read>
-auto NamingFlag(const char* flag, const std::string& value, Read read) {
-  try {
-    return read();
-  } catch (const std::invalid_argument& e) {
-    throw std::invalid_argument("--" + std::string(flag) + "=" + value + ": " + e.what());
-  }
-}
-
 const std::vector<std::string>& KnownOptimizers();
 // The learning rate where nothing else is said: the model's own for its own optimizer, else what
 // suits the optimizer with most models.

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/cleanup/cleanup.h"
 #include "ddp/atomic_file.h"
 #include "ddp/checkpoint/safetensors.h"
 #include "ddp/collectives/process_group.h"
@@ -22,9 +23,9 @@
 #include "launch/text/text.h"
 #include "launch/trainer/agreement.h"
 #include "launch/trainer/evaluation.h"
-#include "launch/trainer/flight_record_signal.h"
 #include "launch/trainer/learner.h"
 #include "launch/trainer/progress.h"
+#include "launch/trainer/rank_signals.h"
 #include "launch/trainer/resources.h"
 #include "launch/trainer/step_times.h"
 #include "ops/cpu/thread_pool.h"
@@ -191,8 +192,8 @@ class TrainingRun {
 
   Evaluation RunEvaluation(int64_t step) {
     learner_.AverageRanks();
-    const Evaluation evaluation = Evaluate(learner_.model(), task_, *data_.test,
-                                           options_.batch_size, group_, PrecisionOf(options_));
+    const Evaluation evaluation = *Evaluate(learner_.model(), task_, *data_.test,
+                                            options_.batch_size, group_, PrecisionOf(options_));
     Print([&] {
       return fmt::format("step {}/{}  {}", step, learner_.total_steps(),
                          launch::Describe(evaluation, "  "));
@@ -281,16 +282,24 @@ class TrainingRun {
   Summary summary_;
 };
 
+void WriteFlightRecord(const ddp::ProcessGroup& group, const std::string& directory) {
+  try {
+    const std::string path = group.WriteFlightRecord(directory.empty() ? "." : directory);
+    fmt::print(stderr, "rank {}: flight record in {}\n", group.rank(), path);
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "rank {}: no flight record: {}\n", group.rank(), error.what());
+  }
+}
+
 }  // namespace
 
 Summary Train(const TrainOptions& options, int rank, int world_size,
-              const std::shared_ptr<ddp::Store>& store) {
+              const std::shared_ptr<ddp::Store>& store, RankSignals& signals) {
   if (!options.flight_record_dir.empty() &&
       !std::filesystem::is_directory(options.flight_record_dir)) {
     throw std::invalid_argument(
         fmt::format("--flight_record_dir={}: there is no such folder", options.flight_record_dir));
   }
-  const WithoutFlightRecordSignal for_the_threads_below;
   ops::cpu::ThreadPool threads(static_cast<int>(options.threads));
   const ops::cpu::ScopedThreadPool use_threads(&threads);
   const auto group = ddp::InitProcessGroup({.backend = options.backend,
@@ -302,8 +311,8 @@ Summary Train(const TrainOptions& options, int rank, int world_size,
                                             .device = options.device,
                                             .interface = options.interface,
                                             .flight_record_dir = options.flight_record_dir});
-  const FlightRecordSignal on_signal(
-      *group, options.flight_record_dir.empty() ? "." : options.flight_record_dir);
+  signals.OnFlightRecord([&] { WriteFlightRecord(*group, options.flight_record_dir); });
+  const absl::Cleanup deaf = [&] { signals.OnFlightRecord(nullptr); };
   try {
     CheckAllRanksAgree(*group, options);
     if (rank == 0) {

@@ -1,6 +1,7 @@
 // Train: a whole training run, as one rank of it.
 //
-//   Summary summary = Train({.model = "mlp", .data = {"digits"}}, rank, world_size, store);
+//   Summary summary = Train({.model = "mlp", .data = {"digits"}}, rank, world_size, store,
+//                           signals);
 //
 // Every rank has the whole model and its part of each batch (ddp/replicated). Ranks r of W take
 // positions r, r + W, ... of the same shuffled order, so W ranks of batch size B take the steps
@@ -14,6 +15,7 @@
 
 #include "ddp/store/store.h"
 #include "launch/trainer/options.h"
+#include "launch/trainer/rank_signals.h"
 #include "launch/trainer/summary.h"
 
 namespace launch {
@@ -21,6 +23,6 @@ namespace launch {
 // Returns when all ranks are done. Rank 0 prints progress and writes the files that `options` ask
 // for. Throws what went wrong; the other ranks then fail with the reason.
 Summary Train(const TrainOptions& options, int rank, int world_size,
-              const std::shared_ptr<ddp::Store>& store);
+              const std::shared_ptr<ddp::Store>& store, RankSignals& signals);
 
 }  // namespace launch

@@ -11,7 +11,7 @@ fail() {
 }
 
 # Whether a process with this in its environment runs.
-runs() { grep -lszF "$1" /proc/[0-9]*/environ >/dev/null 2>&1; }
+runs() { grep -qszF "$1" /proc/[0-9]*/environ; }
 interfaces() { ls /sys/class/net; }
 
 # expect OUTPUT COMMAND: of a shell command among two hosts.
