@@ -40,7 +40,7 @@ expect 'exit code 137, up again' '
   "$host" on node1 sh -c "echo >/run/begun; exec sleep 1000" & sleep=$!
   until [[ -e /run/begun ]]; do sleep 0.01; done
   "$host" crash node1
-  wait "$sleep" 2>/dev/null; echo -n "exit code $?, "
+  { wait "$sleep"; } 2>/dev/null; echo -n "exit code $?, "
   "$host" boot node1
   "$host" on node1 sh -c "echo up again"'
 
