@@ -195,8 +195,7 @@ int ddp_group_create(const char* host, int port, int rank, int world_size, const
     return ddp::MeetingPoint({.host = &NotNull(host, "host"),
                               .port = InRange(port, 1, 65535, "port"),
                               .rank = InRange(rank, 0, world_size - 1, "rank"),
-                              .world_size = world_size,
-                              .is_hosted = std::getenv(ddp::kStoreHostedVariable) != nullptr},
+                              .world_size = world_size},
                              timeout);
   });
 }

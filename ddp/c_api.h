@@ -82,13 +82,13 @@ const char* ddp_last_error(void);
  * `timeout_seconds` limits the meeting and each operation.
  */
 
-/* The ranks meet at host:port, which rank 0 listens at (or its launcher, which then sets
- * DDP_STORE_HOSTED). Ranks are 0 to world_size - 1. */
+/* The ranks meet at host:port, which rank 0 listens at. Ranks are 0 to world_size - 1. */
 int ddp_group_create(const char* host, int port, int rank, int world_size, const char* backend,
                      double timeout_seconds, ddp_group** group);
 
 /* The same by RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, as torchrun sets them. Under mpirun
- * the first two need not be set. */
+ * the first two need not be set. A launcher that holds the store itself says where:
+ * DDP_STORE_HOSTED. */
 int ddp_group_create_from_environment(const char* backend, double timeout_seconds,
                                       ddp_group** group);
 

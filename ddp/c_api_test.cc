@@ -9,8 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "ddp/store/meeting_point.h"
-#include "ddp/store/tcp_store_server.h"
+#include "ddp/store/socket.h"
 
 namespace {
 
@@ -19,13 +18,12 @@ using testing::HasSubstr;
 
 // Calls `body` on two ranks, each with a group.
 void RunPair(const std::function<void(int rank, ddp_group* group)>& body) {
-  setenv(ddp::kStoreHostedVariable, "1", 1);
-  const ddp::TcpStoreServer server({.host = "127.0.0.1"});
+  const int port = ddp::FreePort("127.0.0.1");
   std::vector<std::jthread> threads;
   for (int rank = 0; rank < 2; ++rank) {
     threads.emplace_back([&, rank] {
       ddp_group* group = nullptr;
-      ASSERT_EQ(ddp_group_create("127.0.0.1", server.port(), rank, 2, "auto", 60, &group), DDP_OK)
+      ASSERT_EQ(ddp_group_create("127.0.0.1", port, rank, 2, "auto", 60, &group), DDP_OK)
           << ddp_last_error();
       body(rank, group);
       EXPECT_EQ(ddp_group_destroy(group), DDP_OK);

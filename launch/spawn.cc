@@ -9,7 +9,6 @@
 #include <fstream>
 #include <string>
 
-#include "ddp/store/tcp_store_server.h"
 #include "launch/agent/agent.h"
 #include "launch/agent/terminal.h"
 #include "launch/topology/topology.h"
@@ -42,13 +41,9 @@ void PrintWarnings(const Identity& identity) {
 }
 
 AgentResult StartRanks(const SpawnOptions& options) {
-  // Held here, the store outlives every rank, and its port is taken before anyone is told of it.
-  const ddp::TcpStoreServer server({.host = "127.0.0.1"});
   return RunAgent({.command = OwnArguments(),
                    .executable = std::filesystem::read_symlink("/proc/self/exe"),
                    .num_ranks = options.num_ranks,
-                   .master_addr = "127.0.0.1",
-                   .master_port = server.port(),
                    .environment = SingleThreadedLibraries()});
 }
 

@@ -25,11 +25,19 @@ MeetingPlace MeetingPlaceFrom(const Environment& environment) {
   if (!place) ThrowMissing("RANK");
   if (!master.host) ThrowMissing("MASTER_ADDR");
   if (!master.port) ThrowMissing("MASTER_PORT");
-  return {.host = *master.host,
-          .port = *master.port,
-          .rank = place->rank,
-          .world_size = place->size,
-          .is_hosted = TextOf(environment, kStoreHostedVariable).has_value()};
+  return WithStoreOfLauncher(
+      {.host = *master.host, .port = *master.port, .rank = place->rank, .world_size = place->size},
+      environment);
+}
+
+MeetingPlace WithStoreOfLauncher(MeetingPlace place, const Environment& environment) {
+  const std::optional<std::string> address = TextOf(environment, kStoreHostedVariable);
+  if (!address) return place;
+  const HostAndPort parsed = ParseAddress(*address);
+  place.host = parsed.host;
+  place.port = parsed.port;
+  place.is_hosted = true;
+  return place;
 }
 
 MeetingPoint::MeetingPoint(MeetingPlace place, Duration timeout,

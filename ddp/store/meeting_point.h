@@ -25,8 +25,12 @@ struct MeetingPlace {
   bool is_hosted = false;  // the store is there already: rank 0 need not hold it
 };
 
-// Set where the launcher holds the store.
+// Set where the launcher holds the store: at this address, "HOST:PORT".
 inline constexpr char kStoreHostedVariable[] = "DDP_STORE_HOSTED";
+
+// The same place, but for a store that the launcher holds, if the variable above names one. Throws
+// std::invalid_argument when that is no address.
+MeetingPlace WithStoreOfLauncher(MeetingPlace place, const Environment& environment);
 
 // From RANK and WORLD_SIZE (under mpirun its own variables serve, too), MASTER_ADDR, MASTER_PORT.
 // Throws std::invalid_argument that names the variable that is missing or makes no sense.

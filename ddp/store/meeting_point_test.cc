@@ -36,7 +36,13 @@ TEST(MeetingPlace, FourVariablesMakeARank) {
   EXPECT_EQ(place.rank, 1);
   EXPECT_EQ(place.world_size, 4);
   EXPECT_FALSE(place.is_hosted);
-  EXPECT_TRUE(Read(Rank(kStoreHostedVariable, "1")).is_hosted);
+}
+
+TEST(MeetingPlace, ALaunchersStoreIsElsewhere) {
+  const MeetingPlace place = Read(Rank(kStoreHostedVariable, "[::1]:1234"));
+  EXPECT_TRUE(place.is_hosted);
+  EXPECT_EQ(place.host, "::1");
+  EXPECT_EQ(place.port, 1234);
 }
 
 TEST(MeetingPlace, AddressesStayAsGiven) {

@@ -12,8 +12,10 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <cstring>
 #include <memory>
+#include <stdexcept>
 #include <system_error>
 #include <thread>
 
@@ -220,6 +222,8 @@ void KeepAlive(int socket, Duration timeout) {
             static_cast<int>(std::min<int64_t>(ceil<milliseconds>(limit).count(), 1 << 30)));
 }
 
+int FreePort(const std::string& host) { return LocalPort(Listen(host, 0).get()); }
+
 int LocalPort(int socket) { return LocalName(socket).port; }
 
 std::string LocalHost(int socket) {
@@ -236,6 +240,25 @@ bool IsLoopback(const std::string& host) {
 std::string FormatAddress(const std::string& host, int port) {
   return host.find(':') == std::string::npos ? fmt::format("{}:{}", host, port)
                                              : fmt::format("[{}]:{}", host, port);
+}
+
+HostAndPort ParseAddress(const std::string& text) {
+  const size_t colon = text.rfind(':');
+  std::string host = text.substr(0, colon);
+  const bool has_brackets = host.size() > 2 && host.front() == '[' && host.back() == ']';
+  if (has_brackets) host = host.substr(1, host.size() - 2);
+  int port = -1;
+  if (colon != std::string::npos) {
+    const char* const end = text.data() + text.size();
+    const auto [rest, error] = std::from_chars(text.data() + colon + 1, end, port);
+    if (error != std::errc() || rest != end) port = -1;
+  }
+  const bool is_bare_ipv6 = !has_brackets && host.find(':') != std::string::npos;
+  if (host.empty() || is_bare_ipv6 || port < 0 || port > 65535) {
+    throw std::invalid_argument(fmt::format(
+        "'{}': expected HOST:PORT, with an IPv6 address in brackets: [::1]:29500", text));
+  }
+  return {host, port};
 }
 
 bool WaitUntilReady(int fd, short events, Deadline deadline) {

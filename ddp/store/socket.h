@@ -40,8 +40,20 @@ std::string LocalHost(int socket);
 // Whether a name or address is this machine's own, which others can't reach.
 bool IsLoopback(const std::string& host);
 
+// A port of `host` that was free a moment ago, for programs that must be told one. Whoever can
+// listens at port 0 instead.
+int FreePort(const std::string& host);
+
 // "10.0.0.1:29500", "[::1]:29500".
 std::string FormatAddress(const std::string& host, int port);
+
+struct HostAndPort {
+  std::string host;
+  int port = 0;
+};
+
+// The same backwards; the port may be 0. Throws std::invalid_argument with the text.
+HostAndPort ParseAddress(const std::string& text);
 
 // Waits until `events` (POLLIN, POLLOUT) or an error; false when the deadline came first.
 bool WaitUntilReady(int fd, short events, Deadline deadline);

@@ -11,7 +11,6 @@ int main(int argc, char** argv) {
     launch::AgentOptions options;
     options.num_ranks = std::atoi(argv[1]);
     options.command.assign(argv + 2, argv + argc);
-    options.master_port = 29500;
     const launch::AgentResult result = launch::RunAgent(options);
     if (!result.reason.empty()) fmt::print(stderr, "{}\n", result.reason);
     return result.exit_code;

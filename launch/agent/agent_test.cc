@@ -37,13 +37,15 @@ std::vector<int> WaitForPids(Subprocess* agent, size_t count) {
 TEST(Agent, RanksKnowWhoTheyAre) {
   const ProgramOutput output = RunProgram(Agent(
       2,
-      "echo $RANK of $WORLD_SIZE, $LOCAL_RANK of $LOCAL_WORLD_SIZE, at $MASTER_ADDR:$MASTER_PORT,"
-      " hosted $DDP_STORE_HOSTED"));
+      "echo $RANK of $WORLD_SIZE, $LOCAL_RANK of $LOCAL_WORLD_SIZE, node $NODE_RANK, $GROUP_RANK,"
+      " at $MASTER_ADDR, restart $DDP_RESTART_COUNT, $TORCHELASTIC_RESTART_COUNT;"
+      "test $MASTER_PORT -gt 0 && test \"$DDP_RUN_ID\" = \"$TORCHELASTIC_RUN_ID\" &&"
+      " test ${DDP_STORE_HOSTED#127.0.0.1:} -ne $MASTER_PORT"));
   EXPECT_EQ(output.exit_code, 0);
   EXPECT_EQ(output.err, "");
   EXPECT_THAT(output.out_lines(),
-              UnorderedElementsAre("0 of 2, 0 of 2, at 127.0.0.1:29500, hosted 1",
-                                   "1 of 2, 1 of 2, at 127.0.0.1:29500, hosted 1"));
+              UnorderedElementsAre("0 of 2, 0 of 2, node 0, 0, at 127.0.0.1, restart 0, 0",
+                                   "1 of 2, 1 of 2, node 0, 0, at 127.0.0.1, restart 0, 0"));
 }
 
 TEST(Agent, StreamsStaySeparate) {
@@ -129,7 +131,7 @@ TEST(Agent, ARankThatLeavesEarlyIsNamed) {
   const ProgramOutput output =
       RunProgram(Agent(2, "test $RANK = 1 && exit 0; " + Report("1000 1 lost it") + "; exit 1"));
   EXPECT_EQ(output.exit_code, 1);
-  EXPECT_EQ(output.last_error(), "rank 1 failed: it ended while rank 0 needed it: lost it");
+  EXPECT_EQ(output.last_error(), "rank 1 left early: rank 0 still needed it: lost it");
 }
 
 // A FIFO that is full and that nobody reads.
@@ -196,11 +198,13 @@ TEST_P(StopSignal, EndsAllRanks) {
 
 INSTANTIATE_TEST_SUITE_P(All, StopSignal, testing::Values(SIGINT, SIGTERM, SIGHUP));
 
-TEST(Agent, ASecondCtrlCDoesNotWait) {
-  Subprocess agent(Agent(1, "trap '' TERM INT; echo $$; exec sleep 100"));
-  WaitForPids(&agent, 1);
+TEST(Agent, ASecondSignalDoesNotWait) {
+  Subprocess agent(Agent(
+      1, "trap 'echo not yet' INT; trap '' TERM; echo ready; while :; do sleep 0.01; done"));
+  agent.WaitForLines(1);
   agent.Signal(SIGINT);
-  agent.Signal(SIGINT);
+  agent.WaitForLines(2);
+  agent.Signal(SIGTERM);
   EXPECT_EQ(agent.Wait().exit_code, 130);
 }
 
@@ -210,6 +214,88 @@ TEST(Agent, RanksDieWithTheAgent) {
   agent.Signal(SIGKILL);
   for (const int pid : pids) WaitForEnd(pid);
   EXPECT_EQ(agent.Wait().exit_code, 137);
+}
+
+// Starts a process that leaves the session, and whose parent ends at once; prints its id.
+constexpr char kStray[] = "(setsid sleep 1000 >/dev/null 2>&1 & echo $!); ";
+
+class Strays : public testing::TestWithParam<std::string> {};
+
+TEST_P(Strays, EndWithTheirRanks) {
+  const ProgramOutput output = RunProgram(Agent(1, kStray + GetParam()));
+  ASSERT_EQ(output.out_lines().size(), 1u) << output.err;
+  EXPECT_EQ(kill(std::stoi(output.out), 0), -1) << output.out;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Strays,
+                         testing::Values("exit 0", "exit 3", "kill -9 $$"));
+
+TEST(Agent, StraysEndWhenTheAgentIsStopped) {
+  Subprocess agent(Agent(2, kStray + std::string("exec sleep 1000")));
+  const std::vector<int> strays = WaitForPids(&agent, 2);
+  agent.Signal(SIGTERM);
+  EXPECT_EQ(agent.Wait().exit_code, 143);
+  for (const int pid : strays) EXPECT_EQ(kill(pid, 0), -1) << pid;
+}
+
+TEST(Agent, StraysEndWhenTheAgentIsKilled) {
+  Subprocess agent(Agent(2, kStray + std::string("exec sleep 1000")));
+  const std::vector<int> strays = WaitForPids(&agent, 2);
+  agent.Signal(SIGKILL);
+  EXPECT_EQ(agent.Wait().exit_code, 137);
+  for (const int pid : strays) WaitForEnd(pid);
+}
+
+// A process that was the agent's child before it became an agent, and one of the same name.
+TEST(Agent, OtherProcessesAreLeftAlone) {
+  Subprocess other({"sleep", "1000"});
+  const ProgramOutput output =
+      RunProgram({"/bin/sh", "-c",
+                  "sleep 1000 >/dev/null 2>&1 & echo $!; exec launch/agent/agent_main 2 false"});
+  EXPECT_EQ(output.exit_code, 1);
+  const int child = std::stoi(output.out);
+  EXPECT_EQ(kill(child, 0), 0);
+  EXPECT_EQ(kill(other.pid(), 0), 0);
+  kill(child, SIGKILL);
+  other.Signal(SIGKILL);
+  EXPECT_EQ(other.Wait().exit_code, 137);
+}
+
+TEST(Agent, RequeueIsPassedOn) {
+  const ProgramOutput output = RunProgram(Agent(2, "exit 75"));
+  EXPECT_EQ(output.exit_code, 75);
+  EXPECT_EQ(output.last_error(), "the ranks ask to be started again in a new job");
+}
+
+// What ranks make of a signal, sent when both have said that they are ready.
+ProgramOutput SignalTo(const std::string& script, int signal) {
+  Subprocess agent(Agent(2, script + "; echo ready; while :; do sleep 0.01; done"));
+  agent.WaitForLines(2);
+  agent.Signal(signal);
+  return agent.Wait();
+}
+
+TEST(Agent, RanksMaySaveOnSigterm) {
+  const ProgramOutput output = SignalTo("trap 'sleep 0.1; echo saved; exit 75' TERM", SIGTERM);
+  EXPECT_EQ(output.exit_code, 75);
+  EXPECT_THAT(output.out_lines(), ElementsAre("ready", "ready", "saved", "saved"));
+  EXPECT_THAT(output.last_error(), HasSubstr("stopped by signal 15 (Terminated), after the ranks"));
+}
+
+TEST(Agent, ARankThatEndsWithZeroOnSigtermIsNotDone) {
+  EXPECT_EQ(SignalTo("trap 'exit 0' TERM", SIGTERM).exit_code, 143);
+}
+
+TEST(Agent, RanksDecideOnUserSignals) {
+  EXPECT_EQ(SignalTo("trap 'exit 75' USR1", SIGUSR1).exit_code, 75);
+  const ProgramOutput output = SignalTo("trap 'echo got it; exit 0' USR1", SIGUSR1);
+  EXPECT_EQ(output.exit_code, 0);
+  EXPECT_THAT(output.out_lines(), ElementsAre("ready", "ready", "got it", "got it"));
+}
+
+TEST(Agent, RanksGetTheSignalThatTheAgentGot) {
+  EXPECT_EQ(SignalTo("trap 'exit 75' INT", SIGINT).exit_code, 75);
+  EXPECT_EQ(SignalTo("trap 'exit 75' HUP", SIGHUP).exit_code, 75);
 }
 
 TEST(Agent, ProgramsThatCannotRunAreNamed) {

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 
@@ -18,8 +19,8 @@ constexpr int kMostChunksAtEnd = 16;
 
 }  // namespace
 
-LineForwarder::LineForwarder(FileDescriptor source, Output* output)
-    : source_(std::move(source)), output_(output) {
+LineForwarder::LineForwarder(FileDescriptor source, Output* output, LineOptions options)
+    : source_(std::move(source)), output_(output), options_(std::move(options)) {
   SetNonBlocking(source_);
 }
 
@@ -55,9 +56,22 @@ void LineForwarder::PassOnLines() {
   size_t length = last_break == std::string::npos ? 0 : last_break + 1;
   if (pending_.size() - length > kLongestLine) length = pending_.size();
   if (length == 0) return;
+  const std::string_view lines = std::string_view(pending_).substr(0, length);
   output_->Add(LineStart(output_->destination()));
-  output_->Add(std::string_view(pending_).substr(0, length));
+  AddWithPrefix(lines);
+  if (options_.copy != nullptr) options_.copy->Add(lines);
   pending_.erase(0, length);
+}
+
+void LineForwarder::AddWithPrefix(std::string_view lines) {
+  if (options_.prefix.empty()) return output_->Add(lines);
+  while (!lines.empty()) {
+    const size_t length = std::min(lines.find('\n'), lines.size() - 1) + 1;
+    if (!in_line_) output_->Add(options_.prefix);
+    output_->Add(lines.substr(0, length));
+    in_line_ = lines[length - 1] != '\n';
+    lines.remove_prefix(length);
+  }
 }
 
 }  // namespace launch

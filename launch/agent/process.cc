@@ -46,10 +46,10 @@ struct Prepared {
 
 // A handler of this process must not run in the child, whose memory and pipes look like ours.
 void ResetSignalHandlers() {
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+  for (int signal = 1; signal < NSIG; ++signal) {
     struct sigaction action;
-    sigaction(signal, nullptr, &action);
-    if (action.sa_handler != SIG_IGN) std::signal(signal, SIG_DFL);
+    if (sigaction(signal, nullptr, &action) != 0) continue;
+    if (action.sa_handler != SIG_IGN && action.sa_handler != SIG_DFL) std::signal(signal, SIG_DFL);
   }
   // It asks a rank for its flight record, and mustn't end one that has none yet.
   std::signal(SIGUSR2, SIG_IGN);

@@ -10,6 +10,7 @@ namespace launch {
 namespace {
 
 constexpr int kNobody = -1;
+constexpr std::string_view kProgress = "progress ";
 
 // Takes a number and the blank after it off the front of `text`.
 template <class Number>
@@ -39,6 +40,17 @@ std::optional<RankReport> Decode(std::string_view line) {
   if (lost_peer != kNobody) report.lost_peer = lost_peer;
   report.reason = OneLine(line);
   return report;
+}
+
+std::string EncodeProgress(int64_t step) { return fmt::format("{}{}\n", kProgress, step); }
+
+std::optional<int64_t> DecodeProgress(std::string_view line) {
+  if (!line.starts_with(kProgress)) return std::nullopt;
+  line.remove_prefix(kProgress.size());
+  int64_t step = 0;
+  const auto [rest, error] = std::from_chars(line.data(), line.data() + line.size(), step);
+  if (error != std::errc() || rest != line.data() + line.size()) return std::nullopt;
+  return step;
 }
 
 std::string OneLine(std::string_view text) {

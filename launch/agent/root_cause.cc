@@ -13,13 +13,9 @@ namespace {
 
 bool EndedByAgent(const RankEnd& end) {
   if (end.report) return false;
-  if (!WIFSIGNALED(end.wait_status)) return end.was_terminated;
+  if (!WIFSIGNALED(end.wait_status)) return end.stop_signal != 0;
   const int signal = WTERMSIG(end.wait_status);
-  return (signal == SIGTERM && end.was_terminated) || (signal == SIGKILL && end.was_killed);
-}
-
-int ExitCode(int wait_status) {
-  return WIFSIGNALED(wait_status) ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
+  return signal == end.stop_signal || (signal == SIGKILL && end.was_killed);
 }
 
 std::string DescribeEnd(const RankEnd& end) {
@@ -45,6 +41,10 @@ const RankEnd* PeerThatLeftEarly(const RankEnd& end, const std::vector<RankEnd>&
 
 }  // namespace
 
+bool RankEnd::asks_for_requeue() const {
+  return WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == kRequeueExitCode;
+}
+
 bool RankEnd::is_own_fault() const {
   return failed() && !EndedByAgent(*this) && !(report && report->lost_peer);
 }
@@ -58,10 +58,16 @@ std::optional<Failure> RootCause(const std::vector<RankEnd>& ends) {
   if (cause == nullptr) return std::nullopt;
   const int exit_code = ExitCode(cause->wait_status);
   if (const RankEnd* early = PeerThatLeftEarly(*cause, ends)) {
-    return Failure{exit_code, fmt::format("rank {} failed: it ended while rank {} needed it: {}",
-                                          early->rank, cause->rank, DescribeEnd(*cause))};
+    return Failure{exit_code, early->rank,
+                   fmt::format("rank {} left early: rank {} still needed it: {}", early->rank,
+                               cause->rank, DescribeEnd(*cause))};
   }
-  return Failure{exit_code, fmt::format("rank {} failed: {}", cause->rank, DescribeEnd(*cause))};
+  return Failure{exit_code, cause->rank,
+                 fmt::format("rank {} failed: {}", cause->rank, DescribeEnd(*cause))};
+}
+
+int ExitCode(int wait_status) {
+  return WIFSIGNALED(wait_status) ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
 }
 
 std::string DescribeSignal(int signal) {

@@ -20,7 +20,7 @@ RankEnd Threw(int rank, int ms, const std::string& reason, std::optional<int> lo
 }
 RankEnd Stopped(int rank, int status, int ms) {
   RankEnd end = Ended(rank, status, ms);
-  end.was_terminated = true;
+  end.stop_signal = SIGTERM;
   return end;
 }
 
@@ -43,6 +43,12 @@ TEST_P(RootCauseTable, Picks) {
 RankEnd KilledByAgent(int rank, int ms) {
   RankEnd end = Stopped(rank, SIGKILL, ms);
   end.was_killed = true;
+  return end;
+}
+
+RankEnd Interrupted(int rank, int ms) {
+  RankEnd end = Ended(rank, SIGINT, ms);
+  end.stop_signal = SIGINT;
   return end;
 }
 
@@ -80,12 +86,21 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"LeftEarly",
              {Ended(1, 0, 1), Threw(0, 2, "lost rank 1: connection closed", 1)},
              1,
-             "rank 1 failed: it ended while rank 0 needed it: lost rank 1: connection closed"}),
+             "rank 1 left early: rank 0 still needed it: lost rank 1: connection closed"},
+        Case{"LeftEarlyToBeRequeued",
+             {Ended(1, Exit(75), 1), Threw(0, 2, "lost rank 1", 1)},
+             1,
+             "rank 1 left early: rank 0 still needed it: lost rank 1"},
+        Case{"InterruptedLikeAll",
+             {Interrupted(0, 1), Ended(1, Exit(3), 5)},
+             3,
+             "rank 1 failed: exit code 3"}),
     [](const auto& info) { return info.param.name; });
 
 TEST(RootCause, NobodyFailed) {
   EXPECT_FALSE(RootCause({Ended(0, 0, 1), Ended(1, 0, 2)}));
   EXPECT_FALSE(RootCause({}));
+  EXPECT_FALSE(RootCause({Ended(0, Exit(75), 1), Ended(1, 0, 2)})) << "asks to be requeued";
 }
 
 TEST(RankReport, SurvivesTheWay) {
@@ -98,6 +113,15 @@ TEST(RankReport, SurvivesTheWay) {
   EXPECT_EQ(read->lost_peer, 3);
   EXPECT_EQ(read->reason, "lost rank 3: connection closed");
   EXPECT_EQ(Decode(Encode({At(1), {}, "x"}))->lost_peer, std::nullopt);
+}
+
+TEST(RankReport, ProgressIsAStep) {
+  EXPECT_EQ(EncodeProgress(1200), "progress 1200\n");
+  EXPECT_EQ(DecodeProgress("progress 1200"), 1200);
+  for (const char* text :
+       {"", "progress", "progress ", "progress x", "progress 1 2", "1000 1 no"}) {
+    EXPECT_FALSE(DecodeProgress(text)) << text;
+  }
 }
 
 TEST(RankReport, LongReasonsFitAPipe) {

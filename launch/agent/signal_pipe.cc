@@ -12,9 +12,12 @@ namespace {
 // A handler has no other way to reach the object.
 std::atomic<int> signal_pipe = -1;
 
-void WriteSignalToPipe(int signal) {
+// Signals are below 65; this one more bit says that the kernel sent it.
+constexpr unsigned char kFromKernel = 0x80;
+
+void WriteSignalToPipe(int signal, siginfo_t* info, void*) {
   const int saved_errno = errno;
-  const auto byte = static_cast<unsigned char>(signal);
+  const auto byte = static_cast<unsigned char>(signal | (info->si_code > 0 ? kFromKernel : 0));
   // A full pipe already holds more signals than will ever be needed.
   [[maybe_unused]] const ssize_t written = write(signal_pipe.load(), &byte, 1);
   errno = saved_errno;
@@ -34,8 +37,8 @@ SignalPipe::SignalPipe(const std::vector<int>& signals) : pipe_(MakePipe()) {
     sigaction(signal, nullptr, &previous);
     if (previous.sa_handler == SIG_IGN && signal != SIGUSR2) continue;
     struct sigaction action = {};
-    action.sa_handler = WriteSignalToPipe;
-    action.sa_flags = SA_RESTART;
+    action.sa_sigaction = WriteSignalToPipe;
+    action.sa_flags = SA_RESTART | SA_SIGINFO;
     sigaction(signal, &action, nullptr);
     previous_.emplace_back(signal, previous);
   }
@@ -46,10 +49,10 @@ SignalPipe::~SignalPipe() {
   signal_pipe = -1;
 }
 
-std::optional<int> SignalPipe::Take() {
-  unsigned char signal = 0;
-  if (read(fd(), &signal, 1) != 1) return std::nullopt;
-  return signal;
+std::optional<ReceivedSignal> SignalPipe::Take() {
+  unsigned char byte = 0;
+  if (read(fd(), &byte, 1) != 1) return std::nullopt;
+  return ReceivedSignal{byte & ~kFromKernel, (byte & kFromKernel) != 0};
 }
 
 }  // namespace launch

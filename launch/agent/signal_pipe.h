@@ -15,11 +15,16 @@
 
 namespace launch {
 
+struct ReceivedSignal {
+  int number = 0;
+  // The kernel sent it, as a terminal's Ctrl-C, which goes to the children alike.
+  bool went_to_group = false;
+};
+
 class SignalPipe {
  public:
   // Throws std::logic_error while another one lives. A signal that is ignored (as SIGHUP under
-  // nohup) stays so. But
-  // for SIGUSR2, which ranks start with ignored.
+  // nohup) stays so, but for SIGUSR2, which ranks start with ignored.
   explicit SignalPipe(const std::vector<int>& signals);
   ~SignalPipe();
   SignalPipe(const SignalPipe&) = delete;
@@ -28,7 +33,7 @@ class SignalPipe {
   // Readable when a signal has arrived.
   int fd() const { return pipe_.read_end.get(); }
   // The oldest signal that has arrived and wasn't taken yet.
-  std::optional<int> Take();
+  std::optional<ReceivedSignal> Take();
 
  private:
   Pipe pipe_;

@@ -77,6 +77,16 @@ ABSL_FLAG(absl::Duration, heartbeat_timeout, absl::Seconds(60),
 ABSL_FLAG(std::string, flight_record_dir, "",
           "folder for what the ranks' collectives did last, when one fails or on SIGUSR2");
 
+ABSL_FLAG(std::string, checkpoint_dir, "", "folder for checkpoints, from which a run goes on");
+ABSL_FLAG(int64_t, checkpoint_every, 500,
+          "steps between checkpoints; 0: only at the end, where there always is one");
+ABSL_FLAG(int64_t, keep, 2, "checkpoints that stay, the newest ones");
+ABSL_FLAG(std::string, resume, "auto",
+          "auto: go on from the newest whole checkpoint, if there is one; must: only from one; "
+          "never: begin anew, in a folder without checkpoints");
+ABSL_FLAG(std::string, init_from, "",
+          "safetensors file with weights to begin with, of --save, PyTorch or Hugging Face");
+
 ABSL_FLAG(int64_t, log_every, 50, "steps between lines of progress");
 ABSL_FLAG(int64_t, eval_every, 0, "steps between evaluations; 0: only at the end");
 ABSL_FLAG(std::string, summary_json, "", "file for a summary of the run");
@@ -98,6 +108,7 @@ const FlagGroups& Groups() {
        {"nproc_per_node", "launcher", "expect_world", "backend", "interface", "device", "threads",
         "bucket_bytes", "hook", "find_unused_parameters", "static_graph", "sync_batch_norm",
         "overlap_optimizer", "timeout", "heartbeat_timeout", "flight_record_dir"}},
+      {"Checkpoints", {"checkpoint_dir", "checkpoint_every", "keep", "resume", "init_from"}},
       {"Output", {"log_every", "eval_every", "summary_json", "losses", "save"}},
   };
   return groups;
@@ -166,6 +177,11 @@ TrainOptions OptionsFromFlags(const Environment& environment) {
   options.timeout = absl::ToChronoNanoseconds(absl::GetFlag(FLAGS_timeout));
   options.heartbeat_timeout = absl::ToChronoNanoseconds(absl::GetFlag(FLAGS_heartbeat_timeout));
   options.flight_record_dir = absl::GetFlag(FLAGS_flight_record_dir);
+  options.checkpoint_dir = FromUsersDirectory(absl::GetFlag(FLAGS_checkpoint_dir), environment);
+  options.checkpoint_every = absl::GetFlag(FLAGS_checkpoint_every);
+  options.keep = absl::GetFlag(FLAGS_keep);
+  options.resume = absl::GetFlag(FLAGS_resume);
+  options.init_from = FromUsersDirectory(absl::GetFlag(FLAGS_init_from), environment);
   options.log_every = absl::GetFlag(FLAGS_log_every);
   options.eval_every = absl::GetFlag(FLAGS_eval_every);
   options.summary_json = FromUsersDirectory(absl::GetFlag(FLAGS_summary_json), environment);

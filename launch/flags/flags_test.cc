@@ -91,6 +91,11 @@ TEST_F(Flags, EveryFlagArrives) {
                                     "--timeout=90s",
                                     "--heartbeat_timeout=20s",
                                     "--flight_record_dir=/records",
+                                    "--checkpoint_dir=/checkpoints",
+                                    "--checkpoint_every=33",
+                                    "--keep=4",
+                                    "--resume=must",
+                                    "--init_from=/i",
                                     "--log_every=11",
                                     "--eval_every=22",
                                     "--summary_json=/s.json",
@@ -133,6 +138,11 @@ TEST_F(Flags, EveryFlagArrives) {
   EXPECT_EQ(train.timeout, std::chrono::seconds(90));
   EXPECT_EQ(train.heartbeat_timeout, std::chrono::seconds(20));
   EXPECT_EQ(train.flight_record_dir, "/records");
+  EXPECT_EQ(train.checkpoint_dir, "/checkpoints");
+  EXPECT_EQ(train.checkpoint_every, 33);
+  EXPECT_EQ(train.keep, 4);
+  EXPECT_EQ(train.resume, "must");
+  EXPECT_EQ(train.init_from, "/i");
   EXPECT_EQ(train.log_every, 11);
   EXPECT_EQ(train.eval_every, 22);
   EXPECT_EQ(train.summary_json, "/s.json");
@@ -266,7 +276,7 @@ TEST(Help, ExplainsEveryFlagOnce) {
     EXPECT_NE(help.find(entry), std::string::npos) << name << " is in no group";
     EXPECT_EQ(help.find(entry), help.rfind(entry)) << name << " is explained twice";
   }
-  EXPECT_EQ(num_flags, 46);
+  EXPECT_EQ(num_flags, 51);
 }
 
 }  // namespace

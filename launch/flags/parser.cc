@@ -58,6 +58,32 @@ void SetFlag(const std::string& name, const std::string& value, const FlagGroups
   }
 }
 
+bool IsFlag(const std::string& argument) {
+  const size_t dashes = std::min(argument.find_first_not_of('-'), argument.size());
+  return dashes == 1 || dashes == 2;
+}
+
+// Sets the flag at `i`, and returns how many arguments that took.
+size_t SetFlagAt(size_t i, const std::vector<std::string>& arguments, const FlagGroups& groups) {
+  const std::string& argument = arguments[i];
+  const size_t dashes = std::min(argument.find_first_not_of('-'), argument.size());
+  const size_t equals = argument.find('=');
+  const std::string name = argument.substr(dashes, equals - dashes);
+  if (equals != std::string::npos) {
+    SetFlag(name, argument.substr(equals + 1), groups);
+    return 1;
+  }
+  if (Holds<bool>(FindFlag(name, groups))) {
+    SetFlag(name, "true", groups);
+    return 1;
+  }
+  if (i + 1 == arguments.size()) {
+    throw std::invalid_argument(fmt::format("--{} needs a value: --{}=...", name, name));
+  }
+  SetFlag(name, arguments[i + 1], groups);
+  return 2;
+}
+
 // "1024,1024"; nothing for an empty text and for flags whose default isn't theirs.
 std::string Default(const std::string& name, const absl::CommandLineFlag& flag,
                     const std::map<std::string, std::string>& defaults) {
@@ -69,25 +95,22 @@ std::string Default(const std::string& name, const absl::CommandLineFlag& flag,
 }  // namespace
 
 void SetFlags(const std::vector<std::string>& arguments, const FlagGroups& groups) {
-  for (size_t i = 0; i < arguments.size(); ++i) {
-    const std::string& argument = arguments[i];
-    const size_t dashes = std::min(argument.find_first_not_of('-'), argument.size());
-    if (dashes == 0 || dashes > 2) {
+  for (size_t i = 0; i < arguments.size();) {
+    if (!IsFlag(arguments[i])) {
       throw std::invalid_argument(fmt::format(
-          "'{}' is not a flag; flags are --name=value, and --help explains them", argument));
+          "'{}' is not a flag; flags are --name=value, and --help explains them", arguments[i]));
     }
-    const size_t equals = argument.find('=');
-    const std::string name = argument.substr(dashes, equals - dashes);
-    if (equals != std::string::npos) {
-      SetFlag(name, argument.substr(equals + 1), groups);
-    } else if (Holds<bool>(FindFlag(name, groups))) {
-      SetFlag(name, "true", groups);
-    } else if (i + 1 < arguments.size()) {
-      SetFlag(name, arguments[++i], groups);
-    } else {
-      throw std::invalid_argument(fmt::format("--{} needs a value: --{}=...", name, name));
-    }
+    i += SetFlagAt(i, arguments, groups);
   }
+}
+
+size_t SetLeadingFlags(const std::vector<std::string>& arguments, const FlagGroups& groups) {
+  size_t i = 0;
+  while (i < arguments.size() && IsFlag(arguments[i])) {
+    if (arguments[i] == "--" || AsksForHelp({arguments[i]})) return i + 1;
+    i += SetFlagAt(i, arguments, groups);
+  }
+  return i;
 }
 
 std::string DescribeFlags(const FlagGroups& groups,

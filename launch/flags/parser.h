@@ -27,6 +27,11 @@ using FlagGroups = std::vector<FlagGroup>;
 // value of the wrong kind, a missing value, and anything that isn't a flag.
 void SetFlags(const std::vector<std::string>& arguments, const FlagGroups& groups);
 
+// The same for flags that come before a program and its arguments. Returns the index of the first
+// argument that is no flag and no flag's value; "--" ends the flags, too. --help ends them, as what
+// follows no longer counts.
+size_t SetLeadingFlags(const std::vector<std::string>& arguments, const FlagGroups& groups);
+
 // The groups with each flag's meaning and default; `defaults` has those that the flag itself
 // doesn't know.
 std::string DescribeFlags(const FlagGroups& groups,

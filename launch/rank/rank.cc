@@ -13,7 +13,6 @@
 
 #include "ddp/errors.h"
 #include "ddp/store/meeting_point.h"
-#include "launch/agent/agent.h"
 #include "launch/agent/report.h"
 
 namespace launch {
@@ -72,11 +71,11 @@ ddp::MeetingPlace PlaceOf(const Identity& identity) {
         fmt::format("nobody says where the ranks meet: {}; set MASTER_ADDR and MASTER_PORT",
                     host.empty() ? host_why : ports_why));
   }
-  return {.host = host,
-          .port = ports.front(),
-          .rank = identity.rank,
-          .world_size = identity.world_size,
-          .is_hosted = ProcessEnvironment()(kStoreHostedVariable).has_value()};
+  return ddp::WithStoreOfLauncher({.host = host,
+                                   .port = ports.front(),
+                                   .rank = identity.rank,
+                                   .world_size = identity.world_size},
+                                  ProcessEnvironment());
 }
 
 }  // namespace

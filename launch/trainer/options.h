@@ -63,6 +63,14 @@ struct TrainOptions {
   // Where ranks write what their collectives did when one fails; "": nowhere.
   std::string flight_record_dir;
 
+  // What is kept, to go on from. Rank 0 has the directory; "": nothing is kept.
+  std::string checkpoint_dir;
+  int64_t checkpoint_every = 500;  // steps; 0: at the end only
+  int64_t keep = 2;                // checkpoints, the newest
+  std::string resume = "auto";     // auto, never or must: ddp/checkpoint/checkpointer.h
+  // Weights to begin with, as safetensors, where there is nothing to go on from; "": drawn.
+  std::string init_from;
+
   // What is told. Rank 0 writes the files; "": none.
   int64_t log_every = 50;  // steps
   int64_t eval_every = 0;  // steps; 0: at the end only

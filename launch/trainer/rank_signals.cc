@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
-#include <optional>
 #include <stdexcept>
 #include <utility>
 
@@ -61,7 +60,7 @@ void RankSignals::Serve() {
       deadline = ddp::Deadline::max();
       AskToStop("the end of the time for this job");
     }
-    if (const std::optional<int> signal = pipe_.Take()) Take(*signal);
+    if (const auto signal = pipe_.Take()) Take(signal->number);
   }
 }
 

@@ -9,7 +9,7 @@
 #include <sstream>
 #include <string>
 
-#include "launch/agent/agent.h"
+#include "ddp/store/meeting_point.h"
 #include "launch/topology/topology.h"
 
 namespace launch {
@@ -43,7 +43,7 @@ int64_t PeakResidentBytes() {
 }
 
 double SecondsSinceLaunch() {
-  const bool has_agent = ProcessEnvironment()(kStoreHostedVariable).has_value();
+  const bool has_agent = ProcessEnvironment()(ddp::kStoreHostedVariable).has_value();
   timespec now = {};
   clock_gettime(CLOCK_BOOTTIME, &now);
   const double now_seconds =

@@ -27,6 +27,7 @@
 #include "launch/trainer/progress.h"
 #include "launch/trainer/rank_signals.h"
 #include "launch/trainer/resources.h"
+#include "launch/trainer/run_checkpoints.h"
 #include "launch/trainer/step_times.h"
 #include "ops/cpu/thread_pool.h"
 
@@ -78,24 +79,38 @@ class TrainingRun {
                        {.seed = static_cast<uint64_t>(options.seed),
                         .context = options.gpt.context,
                         .vocab = options.gpt.vocab})),
-        learner_(options, *data_.train, group) {
+        checkpoints_(options, data_.train->size(), group),
+        checkpoint_(checkpoints_.Load()),
+        learner_(options, *data_.train, group, checkpoint_ ? &*checkpoint_ : nullptr),
+        first_step_(learner_.steps() + 1) {
     if (group.rank() == 0) progress_.emplace();
+    if (!checkpoint_ && !options.init_from.empty()) {
+      learner_.LoadWeights(InitialWeights(options, group));
+    }
+    checkpoint_.reset();
   }
 
   Summary Run() {
     Print([&] { return Plan(); });
+    for (const std::string& note : checkpoints_.notes()) Print([&] { return note; });
     const int64_t total_steps = learner_.total_steps();
     step_start_ = Clock::now();
-    for (int64_t step = 1; step <= total_steps; ++step) {
-      const bool reports = step % options_.log_every == 0 || step == 1 || step == total_steps;
+    for (int64_t step = first_step_; step <= total_steps; ++step) {
+      const bool reports =
+          step % options_.log_every == 0 || step == first_step_ || step == total_steps;
       const double loss = learner_.Step(/*with_gradient_norm=*/reports);
       Count(step, loss);
       if (reports) Report(step, loss);
+      if (checkpoints_.IsDue(learner_)) {
+        checkpoints_.Save(learner_);
+        step_start_ = Clock::now();
+      }
       if (options_.eval_every > 0 && step % options_.eval_every == 0 && step < total_steps) {
         RunEvaluation(step);
       }
     }
     const Evaluation evaluation = RunEvaluation(total_steps);
+    checkpoints_.Finish();
     ExchangeLosses();
     Summarize(evaluation);
     Print([&] { return FormatSummary(summary_); });
@@ -148,7 +163,7 @@ class TrainingRun {
 
   // Tells about the interval that ends here, with losses from all ranks. Not part of a step's time.
   void Report(int64_t step, double loss) {
-    if (step == 1) summary_.time_to_first_loss_seconds = SecondsSinceLaunch();
+    if (step == first_step_) summary_.time_to_first_loss_seconds = SecondsSinceLaunch();
     const Totals totals = TotalsNow();
     const Totals interval = totals - reported_;
     reported_ = totals;
@@ -159,7 +174,7 @@ class TrainingRun {
                    ddp::ReduceOp::kSum)
         ->Wait();
     const double mean_loss = sums[0] / sums[1], last_loss = sums[2] / sums[3];
-    if (step == 1) summary_.loss_first = last_loss;
+    if (step == first_step_) summary_.loss_first = last_loss;
     summary_.loss_last = last_loss;
     if (progress_) progress_->Report(Describe(step, mean_loss, interval));
     step_start_ = Clock::now();
@@ -167,7 +182,7 @@ class TrainingRun {
 
   StepReport Describe(int64_t step, double loss, const Totals& interval) const {
     // The first step, which touches all memory first, tells nothing about those to come.
-    const double seconds_per_step = step == 1
+    const double seconds_per_step = step == first_step_
                                         ? std::numeric_limits<double>::quiet_NaN()
                                         : interval.seconds / static_cast<double>(interval.steps);
     return {.step = step,
@@ -185,6 +200,7 @@ class TrainingRun {
   }
 
   double SamplesPerSecond(const Totals& totals) const {
+    if (totals.steps == 0) return 0;
     return static_cast<double>(totals.samples * group_.size()) / totals.seconds;
   }
 
@@ -204,7 +220,7 @@ class TrainingRun {
 
   // Replaces the losses of this rank's steps by the means over the ranks, where they are wanted.
   void ExchangeLosses() {
-    if (options_.losses.empty()) return;
+    if (losses_.empty()) return;
     for (std::vector<float>* const sums : {&losses_, &weights_}) {
       group_
           .AllReduce({.data = sums->data(), .num_elements = static_cast<int64_t>(sums->size())},
@@ -224,6 +240,7 @@ class TrainingRun {
     summary_.optimizer = options_.optimizer;
     summary_.batch_size = options_.batch_size;
     summary_.steps = totals.steps;
+    summary_.resumed_at_step = first_step_ - 1;
     summary_.skipped_steps = learner_.skipped_steps();
     summary_.eval_loss = evaluation.loss;
     summary_.eval_accuracy = evaluation.accuracy;
@@ -235,8 +252,11 @@ class TrainingRun {
     }
     summary_.step_seconds_median = step_times_.Median();
     summary_.train_seconds = totals.seconds;
-    summary_.data_share = totals.data_seconds / totals.seconds;
-    summary_.communication_share = totals.communication_seconds / totals.seconds;
+    summary_.save_seconds = checkpoints_.seconds();
+    if (totals.steps > 0) {
+      summary_.data_share = totals.data_seconds / totals.seconds;
+      summary_.communication_share = totals.communication_seconds / totals.seconds;
+    }
     for (const std::string& bytes : group_.ExchangeBlobs(std::to_string(PeakResidentBytes()))) {
       summary_.peak_rss_bytes.push_back(std::stoll(bytes));
     }
@@ -269,7 +289,10 @@ class TrainingRun {
   ddp::ProcessGroup& group_;
   const Task task_;
   const Datasets data_;
+  RunCheckpoints checkpoints_;
+  std::optional<ddp::Checkpoint> checkpoint_;  // which the learner goes on from, until it has
   Learner learner_;
+  const int64_t first_step_;
   std::optional<Progress> progress_;  // rank 0 alone
 
   Clock::time_point step_start_;

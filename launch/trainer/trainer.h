@@ -7,6 +7,10 @@
 // positions r, r + W, ... of the same shuffled order, so W ranks of batch size B take the steps
 // that one rank of batch size W B would.
 //
+// With --checkpoint_dir it goes on from the newest checkpoint there: total steps, schedule, data
+// and random numbers are those of one run. What is told (losses, rates, time) is of the part since
+// then.
+//
 // Losses are exchanged when they are reported, not at every step. The same options give the same
 // losses, to the last bit, for any number of threads and any timing.
 #pragma once

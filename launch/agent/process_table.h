@@ -1,0 +1,22 @@
+// What /proc says about the processes of this machine.
+#pragma once
+
+#include <sys/types.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace launch {
+
+// All processes that this one may see.
+std::vector<pid_t> AllProcesses();
+
+// Nothing when the process has gone.
+std::optional<pid_t> ParentOf(pid_t pid);
+
+// Whether `entry` ("NAME=VALUE") is in the environment that the process was started with. False
+// when it has ended, or is another user's.
+bool HasInEnvironment(pid_t pid, const std::string& entry);
+
+}  // namespace launch
