@@ -21,13 +21,22 @@ using namespace std::chrono_literals;
 
 constexpr auto kDeadline = 90s;
 
-std::string Read(const std::string& path) {
+}  // namespace
+
+const Words kTwoByTwo = {"--nodes=2", "--ntasks-per-node=2"};
+
+Words operator+(Words one, const Words& other) {
+  one.insert(one.end(), other.begin(), other.end());
+  return one;
+}
+
+std::string AbsolutePath(const std::string& path) { return std::filesystem::absolute(path); }
+
+std::string ReadFile(const std::string& path) {
   std::ostringstream text;
   text << std::ifstream(path).rdbuf();
   return text.str();
 }
-
-}  // namespace
 
 std::string OutputOf(const Words& command, const std::map<std::string, std::string>& environment) {
   launch::ProgramOutput output = launch::RunProgram(command, environment);
@@ -39,16 +48,24 @@ std::string OutputOf(const Words& command, const std::map<std::string, std::stri
   return output.out;
 }
 
+std::string Host(const std::string& action, const std::string& node, const Words& more) {
+  return OutputOf(Words{"tests/hosts/host.sh", action, node} + more);
+}
+
 Job Job::Submit(const Words& flags, const Words& script,
                 const std::map<std::string, std::string>& environment) {
   static int number = 0;
   const std::string directory = fmt::format("{}/job{}", testing::TempDir(), number++);
   std::filesystem::create_directory(directory);
-  Words command = {"sbatch", "--parsable", "--chdir=" + directory, "--output=%x-%j.out"};
-  command.insert(command.end(), flags.begin(), flags.end());
-  command.insert(command.end(), script.begin(), script.end());
+  const Words command =
+      Words{"sbatch", "--parsable", "--chdir=" + directory, "--output=%x-%j.out"} + flags + script;
   const std::string id = OutputOf(command, environment);
   return Job(id, directory, fmt::format("{}/ddp-{}.out", directory, id));
+}
+
+Job Job::SubmitProgram(const std::string& program, const Words& flags, const Words& arguments) {
+  return Submit(flags, Words{"slurm/ddp_job.sh"} + arguments,
+                {{"DDP_PROGRAM", AbsolutePath(program)}});
 }
 
 Job Job::Element(int index) const {
@@ -57,7 +74,7 @@ Job Job::Element(int index) const {
   return element;
 }
 
-std::string Job::Log() const { return Read(log_); }
+std::string Job::Log() const { return ReadFile(log_); }
 
 std::string Job::State() const {
   return OutputOf({"squeue", "--noheader", "--states=all", "--jobs=" + id_, "--format=%T"});

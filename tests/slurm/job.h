@@ -17,10 +17,23 @@ namespace slurm {
 
 using Words = std::vector<std::string>;
 
+Words operator+(Words one, const Words& other);
+
+// Flags of sbatch: four tasks on two nodes, 0 and 1 on node1, 2 and 3 on node2.
+extern const Words kTwoByTwo;
+
+// Of a file or folder of the workspace.
+std::string AbsolutePath(const std::string& path);
+
+std::string ReadFile(const std::string& path);
+
 // Runs a command of Slurm's, or another, and returns what it prints. Throws std::runtime_error
 // when it fails.
 std::string OutputOf(const Words& command,
                      const std::map<std::string, std::string>& environment = {});
+
+// tests/hosts/host.sh ACTION NODE MORE...; returns what it prints.
+std::string Host(const std::string& action, const std::string& node, const Words& more = {});
 
 class Job {
  public:
@@ -28,6 +41,9 @@ class Job {
   // workspace.
   static Job Submit(const Words& flags, const Words& script,
                     const std::map<std::string, std::string>& environment = {});
+
+  // The same of slurm/ddp_job.sh with a program, which is given as a path of the workspace.
+  static Job SubmitProgram(const std::string& program, const Words& flags, const Words& arguments);
 
   // One of an array's elements.
   Job Element(int index) const;

@@ -16,23 +16,8 @@ namespace {
 using testing::ContainsRegex;
 using testing::HasSubstr;
 
-const Words kTwoByTwo = {"--nodes=2", "--ntasks-per-node=2"};
-
-Words operator+(Words one, const Words& other) {
-  one.insert(one.end(), other.begin(), other.end());
-  return one;
-}
-
-std::string Here(const std::string& path) {
-  return (std::filesystem::current_path() / path).string();
-}
-
-Job SubmitProgram(const std::string& program, const Words& flags, const Words& arguments) {
-  return Job::Submit(flags, Words{"slurm/ddp_job.sh"} + arguments, {{"DDP_PROGRAM", program}});
-}
-
 Job SubmitStandIn(const Words& flags, const Words& arguments) {
-  return SubmitProgram(Here("tests/slurm/stand_in"), flags, arguments);
+  return Job::SubmitProgram("tests/slurm/stand_in", flags, arguments);
 }
 
 // What an undisturbed run of the stand-in says at its end.
@@ -48,10 +33,6 @@ std::string Script(const std::string& name, const std::string& body) {
   std::ofstream(path) << "#!/bin/sh\n" << body;
   std::filesystem::permissions(path, std::filesystem::perms::owner_all);
   return path;
-}
-
-void OnHost(const std::string& action, const std::string& node, const Words& more = {}) {
-  OutputOf(Words{"tests/hosts/host.sh", action, node} + more);
 }
 
 TEST(Jobs, TwoNodesTimesTwoTasksToTheEnd) {
@@ -124,7 +105,7 @@ TEST(Jobs, AKilledTaskFailsTheJobWithItsCode) {
   std::smatch pid;
   const std::string line = job.AwaitLine("3: rank 3 of 4 on node2");
   ASSERT_TRUE(std::regex_search(line, pid, std::regex("with pid (\\d+)")));
-  OnHost("on", "node2", {"kill", "-KILL", pid[1]});
+  Host("on", "node2", {"kill", "-KILL", pid[1]});
   EXPECT_EQ(job.AwaitEnd(), "FAILED 137:0");
   EXPECT_THAT(job.Log(), HasSubstr("ddp_job: task 3 failed first, with exit code 137\n"));
 }
@@ -180,11 +161,11 @@ TEST(Jobs, PreemptedItGoesOnAfterwards) {
 TEST(Jobs, ANodeThatCrashesIsWaitedFor) {
   const Job job = SubmitStandIn(kTwoByTwo, {"--steps=60", "--checkpoint_every=10"});
   job.AwaitLine("0: step 12");
-  OnHost("crash", "node2");
+  Host("crash", "node2");
   OutputOf({"scontrol", "update", "NodeName=node2", "State=DOWN", "Reason=crash"});
   job.LetRestart();
-  OnHost("boot", "node2");
-  OnHost("on", "node2", {"slurmd", "-N", "node2"});
+  Host("boot", "node2");
+  Host("on", "node2", {"slurmd", "-N", "node2"});
   EXPECT_EQ(job.AwaitEnd(), "COMPLETED 0:0");
   EXPECT_THAT(job.Log(), ContainsRegex("ddp_job: checkpoints in .*, the newest of step [1-5]0\n"));
   EXPECT_THAT(job.Log(), HasSubstr(Done(60)));
@@ -192,7 +173,7 @@ TEST(Jobs, ANodeThatCrashesIsWaitedFor) {
 
 TEST(Jobs, EveryTaskSeesTheGpusOfItsNode) {
   const std::string program = Script("gpus.sh", "echo GPUs $CUDA_VISIBLE_DEVICES\n");
-  const Job job = SubmitProgram(program, kTwoByTwo + Words{"--gpus-per-node=2"}, {});
+  const Job job = Job::SubmitProgram(program, kTwoByTwo + Words{"--gpus-per-node=2"}, {});
   EXPECT_EQ(job.AwaitEnd(), "COMPLETED 0:0");
   for (int rank = 0; rank < 4; ++rank) {
     EXPECT_THAT(job.Log(), HasSubstr(fmt::format("{}: GPUs 0,1\n", rank)));
