@@ -21,6 +21,12 @@ using namespace std::chrono_literals;
 
 constexpr auto kDeadline = 90s;
 
+bool IsEnd(const std::string& state) {
+  static const std::set<std::string> ends = {"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT",
+                                             "NODE_FAIL"};
+  return ends.contains(state);
+}
+
 }  // namespace
 
 const Words kTwoByTwo = {"--nodes=2", "--ntasks-per-node=2"};
@@ -105,10 +111,8 @@ std::string Job::AwaitLine(const std::string& text) const {
 }
 
 std::string Job::AwaitEnd() const {
-  static const std::set<std::string> ends = {"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT",
-                                             "NODE_FAIL"};
   std::string state;
-  Await("the end", [&] { return ends.contains(state = State()); });
+  Await("the end", [&] { return IsEnd(state = State()); });
   return state + " " + Property("ExitCode");
 }
 
@@ -122,8 +126,10 @@ void Job::LetRestart() const {
 
 void Job::Await(const std::string& what, const std::function<bool()>& condition) const {
   const auto deadline = std::chrono::steady_clock::now() + kDeadline;
-  while (!condition()) {
-    if (std::chrono::steady_clock::now() > deadline) {
+  for (;;) {
+    const bool nothing_more_comes = IsEnd(State()) || std::chrono::steady_clock::now() > deadline;
+    if (condition()) return;
+    if (nothing_more_comes) {
       throw std::runtime_error(
           fmt::format("job {}, {}: {} didn't come; its log:\n{}", id_, State(), what, Log()));
     }

@@ -15,7 +15,7 @@ using testing::HasSubstr;
 
 Words Flags(int steps) {
   return {"--model=mlp",     "--hidden=16",    "--data=digits",
-          "--batch_size=16", "--log_every=10", fmt::format("--max_steps={}", steps),
+          "--batch_size=16", "--log_every=50", fmt::format("--max_steps={}", steps),
           "--save=weights"};
 }
 
@@ -37,7 +37,7 @@ TEST(Train, ToTheEnd) {
 }
 
 TEST(Train, RequeuedItEndsWithTheBitsOfAnUndisturbedRun) {
-  const Words flags = Flags(3000);
+  const Words flags = Flags(1500);
   const Job job = SubmitTrain(flags);
   job.AwaitLine("0: step 50/");
   job.AskToStop();
