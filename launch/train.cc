@@ -27,7 +27,9 @@ int main(int argc, char** argv) {
     command_line = launch::ParseCommandLine(arguments, surroundings.environment);
     const launch::Identity identity =
         launch::IdentityFrom(surroundings, command_line.launcher.launcher);
-    if (identity.launcher != launch::Launcher::kNone) signals.emplace();
+    if (identity.launcher != launch::Launcher::kNone) {
+      signals.emplace(launch::SignalsFor(command_line.train, surroundings.environment));
+    }
   } catch (const std::exception& e) {
     fmt::print(stderr, "{}\n", e.what());
     return 2;

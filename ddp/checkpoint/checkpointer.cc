@@ -106,6 +106,7 @@ void Checkpointer::Save(const Checkpoint& checkpoint) {
   saving_ = std::async(std::launch::async, [options = options_, copy = std::move(copy)] {
     BlockSignals();
     Write(options, copy);
+    return copy.step;
   });
 }
 
@@ -115,7 +116,13 @@ void Checkpointer::Finish() {
 
 // Waits for the save under way.
 void Checkpointer::RethrowSaved() {
-  if (saving_.valid()) saving_.get();
+  if (saving_.valid()) saved_step_ = saving_.get();
+}
+
+void Checkpointer::SaveAlone(const Checkpoint& checkpoint) {
+  RethrowSaved();
+  Write(options_, checkpoint);
+  saved_step_ = checkpoint.step;
 }
 
 }  // namespace ddp

@@ -76,6 +76,11 @@ class Checkpointer {
   void Save(const Checkpoint& checkpoint);
   // Waits for the save under way.
   void Finish();
+  // For a rank 0 whose group has failed: saves without the others, and returns when it is on the
+  // disk. Throws std::runtime_error.
+  void SaveAlone(const Checkpoint& checkpoint);
+  // The step of the newest that rank 0 knows to be on the disk; nothing on other ranks.
+  std::optional<int64_t> saved_step() const { return saved_step_; }
 
  private:
   void RethrowSaved();
@@ -86,7 +91,8 @@ class Checkpointer {
   std::vector<std::string> passed_over_;
   std::string loaded_path_;
   Snapshot snapshot_;
-  std::future<void> saving_;
+  std::future<int64_t> saving_;  // the step
+  std::optional<int64_t> saved_step_;
 };
 
 }  // namespace ddp

@@ -10,6 +10,7 @@
 #include <stdexcept>
 
 #include "launch/flags/parser.h"
+#include "launch/flags/signal_names.h"
 #include "launch/text/text.h"
 
 // Flags without a default of their own take what suits the model (launch/models/catalog).
@@ -84,6 +85,11 @@ ABSL_FLAG(int64_t, keep, 2, "checkpoints that stay, the newest ones");
 ABSL_FLAG(std::string, resume, "auto",
           "auto: go on from the newest whole checkpoint, if there is one; must: only from one; "
           "never: begin anew, in a folder without checkpoints");
+ABSL_FLAG(std::string, stop_signal, "USR1",
+          "with --checkpoint_dir: asks the run to save what it has, and to end with exit code 75; "
+          "so does TERM");
+ABSL_FLAG(absl::Duration, stop_before_end, absl::Minutes(2),
+          "the same so long before the end of the job that Slurm tells");
 ABSL_FLAG(std::string, init_from, "",
           "safetensors file with weights to begin with, of --save, PyTorch or Hugging Face");
 
@@ -108,7 +114,9 @@ const FlagGroups& Groups() {
        {"nproc_per_node", "launcher", "expect_world", "backend", "interface", "device", "threads",
         "bucket_bytes", "hook", "find_unused_parameters", "static_graph", "sync_batch_norm",
         "overlap_optimizer", "timeout", "heartbeat_timeout", "flight_record_dir"}},
-      {"Checkpoints", {"checkpoint_dir", "checkpoint_every", "keep", "resume", "init_from"}},
+      {"Checkpoints",
+       {"checkpoint_dir", "checkpoint_every", "keep", "resume", "stop_signal", "stop_before_end",
+        "init_from"}},
       {"Output", {"log_every", "eval_every", "summary_json", "losses", "save"}},
   };
   return groups;
@@ -181,6 +189,8 @@ TrainOptions OptionsFromFlags(const Environment& environment) {
   options.checkpoint_every = absl::GetFlag(FLAGS_checkpoint_every);
   options.keep = absl::GetFlag(FLAGS_keep);
   options.resume = absl::GetFlag(FLAGS_resume);
+  options.stop_signal = ParseStopSignal(absl::GetFlag(FLAGS_stop_signal));
+  options.stop_before_end = absl::ToChronoNanoseconds(absl::GetFlag(FLAGS_stop_before_end));
   options.init_from = FromUsersDirectory(absl::GetFlag(FLAGS_init_from), environment);
   options.log_every = absl::GetFlag(FLAGS_log_every);
   options.eval_every = absl::GetFlag(FLAGS_eval_every);

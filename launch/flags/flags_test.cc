@@ -276,7 +276,7 @@ TEST(Help, ExplainsEveryFlagOnce) {
     EXPECT_NE(help.find(entry), std::string::npos) << name << " is in no group";
     EXPECT_EQ(help.find(entry), help.rfind(entry)) << name << " is explained twice";
   }
-  EXPECT_EQ(num_flags, 51);
+  EXPECT_EQ(num_flags, 53);
 }
 
 }  // namespace

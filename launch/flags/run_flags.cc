@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <csignal>
 #include <filesystem>
 #include <stdexcept>
 
@@ -46,21 +45,6 @@ int64_t AtLeast(int64_t low, const char* name, int64_t value) {
       fmt::format("--{}={}: expected a whole number from {} to 1000000", name, value, low));
 }
 
-int StopSignal() {
-  const std::string text = absl::GetFlag(FLAGS_stop_signal);
-  int signal = 0;
-  try {
-    signal = ParseSignal(text);
-  } catch (const std::invalid_argument& error) {
-    throw std::invalid_argument(fmt::format("--stop_signal={}", error.what()));
-  }
-  if (signal == SIGUSR2) {
-    throw std::invalid_argument(
-        "--stop_signal=USR2: expected another one, as USR2 asks ranks for their flight records");
-  }
-  return signal;
-}
-
 std::chrono::milliseconds Grace() {
   const absl::Duration grace = absl::GetFlag(FLAGS_grace);
   if (grace < absl::ZeroDuration() || grace > absl::Hours(24)) {
@@ -98,7 +82,7 @@ RunCommandLine ParseRunCommandLine(const std::vector<std::string>& arguments,
   agent.restarts.max_attempts_without_progress = AtLeast(
       1, "max_attempts_without_progress", absl::GetFlag(FLAGS_max_attempts_without_progress));
   agent.grace = Grace();
-  agent.stop_signal = StopSignal();
+  agent.stop_signal = ParseStopSignal(absl::GetFlag(FLAGS_stop_signal));
   agent.prefix_lines = absl::GetFlag(FLAGS_log_prefix);
   agent.log_dir = FromUsersDirectory(absl::GetFlag(FLAGS_log_dir), environment);
   agent.error_file = FromUsersDirectory(absl::GetFlag(FLAGS_error_file), environment);

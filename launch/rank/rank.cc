@@ -22,14 +22,22 @@ namespace {
 constexpr ddp::Duration kFarewell = std::chrono::seconds(30);
 constexpr ddp::Duration kFarewellAfterFailure = std::chrono::seconds(1);
 
+// The descriptor by which the agent hears of this rank; -1 where there is none.
+int AgentFd() {
+  const std::optional<std::string> fd = ProcessEnvironment()(kReportFdVariable);
+  return fd ? std::atoi(fd->c_str()) : -1;
+}
+
+// In one piece.
+void Tell(int agent, const std::string& line) {
+  [[maybe_unused]] const ssize_t written = write(agent, line.data(), line.size());
+}
+
 // Who is told why this rank failed.
 class FailureReporter {
  public:
-  explicit FailureReporter(int rank) : rank_(rank) {
-    const std::optional<std::string> fd = ProcessEnvironment()(kReportFdVariable);
-    if (!fd) return;
-    agent_ = std::atoi(fd->c_str());
-    fcntl(agent_, F_SETFD, FD_CLOEXEC);  // not for programs that this rank starts
+  explicit FailureReporter(int rank) : rank_(rank), agent_(AgentFd()) {
+    if (agent_ >= 0) fcntl(agent_, F_SETFD, FD_CLOEXEC);  // not for programs that this rank starts
   }
 
   void Report(std::optional<int> lost_peer, std::string reason) const {
@@ -40,13 +48,12 @@ class FailureReporter {
       fmt::print(stderr, "rank {} failed: {}\n", rank_, OneLine(reason));
       return;
     }
-    const std::string line = Encode({std::chrono::steady_clock::now(), lost_peer, reason});
-    [[maybe_unused]] const ssize_t written = write(agent_, line.data(), line.size());
+    Tell(agent_, Encode({std::chrono::steady_clock::now(), lost_peer, reason}));
   }
 
  private:
   const int rank_;
-  int agent_ = -1;
+  const int agent_;
 };
 
 // Calls `body`; returns whether it ended without an exception, and reports the one that it threw.
@@ -79,6 +86,10 @@ ddp::MeetingPlace PlaceOf(const Identity& identity) {
 }
 
 }  // namespace
+
+void ReportProgress(int64_t step) {
+  if (const int agent = AgentFd(); agent >= 0) Tell(agent, EncodeProgress(step));
+}
 
 int RunRank(const Identity& identity, const RankBody& body, ddp::Duration timeout) {
   bool stopped_early = false;

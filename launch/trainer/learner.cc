@@ -10,6 +10,7 @@
 #include <string_view>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "ddp/data/sampler.h"
 #include "ddp/errors.h"
 #include "ddp/replicated/sync_batch_norm.h"
@@ -121,6 +122,11 @@ ddp::DistributedDataParallelOptions Learner::ReplicationOptions(const TrainOptio
 }
 
 double Learner::Step(bool with_gradient_norm) {
+  absl::Cleanup undo = [this, steps = steps_, batches = batches_, position = position_] {
+    steps_ = steps;
+    batches_ = batches;
+    position_ = position;
+  };
   model_->ZeroGrad();
   optimizer_->ScaleLearningRates(ops::optim::LearningRateFactor(schedule_, steps_++));
   const int64_t num_batches = std::min(accumulate_steps_, batches_left_);
@@ -139,6 +145,8 @@ double Learner::Step(bool with_gradient_norm) {
     averager_->Step();
     masters_.RoundIntoModel();
   }
+  std::move(undo).Cancel();
+  is_between_steps_ = true;
   return loss_weight_ > 0 ? loss_ / loss_weight_ : 0;
 }
 
@@ -212,6 +220,7 @@ void Learner::UpdateWeights(bool with_gradient_norm) {
 
 // While later buckets travel.
 void Learner::StepBucket(std::span<const ops::NamedTensor> parameters) {
+  is_between_steps_ = false;
   masters_.WidenGradients(parameters);
   optimizer_->Step(parameters);
   masters_.RoundIntoModel(parameters);

@@ -52,6 +52,11 @@ class Learner {
   // --average=samples; 0 where it has none. Throws ddp::NonFiniteGradientError, on all ranks, with
   // --on_nonfinite=stop.
   double Step(bool with_gradient_norm = false);
+  // False after a Step that threw when it had stepped some parameters already
+  // (--overlap_optimizer). After any other that threw, all is as before that step but for
+  // gradients, and State() may be saved.
+  bool is_between_steps() const { return is_between_steps_; }
+
   // Asks all ranks to stop; any thread may. The ranks agree on the step: after it,
   // stop_is_agreed() is true on all of them. A rank that waits for data then waits a while longer,
   // at most kDataPatience: Step throws ddp::DataStalledError.
@@ -133,6 +138,7 @@ class Learner {
   const ops::optim::ScheduleOptions schedule_;
   int64_t batches_ = 0;
   int64_t skipped_steps_ = 0;
+  bool is_between_steps_ = true;
   double loss_ = 0;  // of the running step, times its weight
   double loss_weight_ = 0;
   double gradient_norm_ = 0;

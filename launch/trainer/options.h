@@ -2,6 +2,8 @@
 // the command line; a test or a program of another kind fills one in directly.
 #pragma once
 
+#include <chrono>
+#include <csignal>
 #include <cstdint>
 #include <stdexcept>
 #include <string>
@@ -68,6 +70,10 @@ struct TrainOptions {
   int64_t checkpoint_every = 500;  // steps; 0: at the end only
   int64_t keep = 2;                // checkpoints, the newest
   std::string resume = "auto";     // auto, never or must: ddp/checkpoint/checkpointer.h
+  // What asks the run to save what it has and to end early, where there is a place to save it: this
+  // signal, SIGTERM, and the end of the job, so long before it.
+  int stop_signal = SIGUSR1;
+  ddp::Duration stop_before_end = std::chrono::minutes(2);
   // Weights to begin with, as safetensors, where there is nothing to go on from; "": drawn.
   std::string init_from;
 

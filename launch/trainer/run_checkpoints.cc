@@ -13,6 +13,8 @@
 #include "ddp/replicated/communication_hooks.h"
 #include "launch/models/models.h"
 #include "launch/models/weights.h"
+#include "launch/rank/rank.h"
+#include "launch/text/text.h"
 
 namespace launch {
 namespace {
@@ -141,14 +143,34 @@ bool RunCheckpoints::IsDue(const Learner& learner) const {
 void RunCheckpoints::Save(Learner& learner) {
   const Stopwatch stopwatch(seconds_);
   learner.AverageRanks();
-  ddp::Checkpoint checkpoint = learner.State();
-  checkpoint.settings = settings_;
-  checkpointer_->Save(checkpoint);
+  checkpointer_->Save(CheckpointOf(learner));
+  ReportProgress();
 }
 
 void RunCheckpoints::Finish() {
   const Stopwatch stopwatch(seconds_);
-  if (checkpointer_) checkpointer_->Finish();
+  if (!checkpointer_) return;
+  checkpointer_->Finish();
+  ReportProgress();
+}
+
+void RunCheckpoints::SaveAlone(const Learner& learner) {
+  if (!learner.is_between_steps()) {
+    throw std::runtime_error("a step was broken off when a part of the weights had changed");
+  }
+  checkpointer_->SaveAlone(CheckpointOf(learner));
+  ReportProgress();
+}
+
+ddp::Checkpoint RunCheckpoints::CheckpointOf(const Learner& learner) const {
+  ddp::Checkpoint checkpoint = learner.State();
+  checkpoint.settings = settings_;
+  return checkpoint;
+}
+
+// What a restart would go on from, for the agent.
+void RunCheckpoints::ReportProgress() {
+  if (const auto step = checkpointer_->saved_step()) launch::ReportProgress(*step);
 }
 
 std::vector<ops::NamedTensor> InitialWeights(const TrainOptions& options,

@@ -44,11 +44,16 @@ class RunCheckpoints {
   void Save(Learner& learner);
   // Waits until what was saved is on the disk.
   void Finish();
+  // For rank 0 when the group has failed. Throws std::runtime_error where the learner isn't between
+  // two steps, or the checkpoint can't be written.
+  void SaveAlone(const Learner& learner);
 
   // Seconds that this rank has spent in Save and Finish.
   double seconds() const { return seconds_; }
 
  private:
+  ddp::Checkpoint CheckpointOf(const Learner& learner) const;
+  void ReportProgress();
   void CheckSettings(const ddp::Checkpoint& checkpoint);
   void NoteWhatIsLost();
 

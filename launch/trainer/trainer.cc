@@ -1,25 +1,33 @@
 #include "launch/trainer/trainer.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <cmath>
+#include <cstdio>
 #include <exception>
 #include <filesystem>
 #include <limits>
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/cleanup/cleanup.h"
 #include "ddp/atomic_file.h"
 #include "ddp/checkpoint/safetensors.h"
 #include "ddp/collectives/process_group.h"
+#include "ddp/data/data_loader.h"
+#include "ddp/errors.h"
+#include "launch/agent/report.h"
 #include "launch/models/data.h"
 #include "launch/models/gpt.h"
 #include "launch/models/sampling.h"
+#include "launch/rank/rank.h"
 #include "launch/text/text.h"
 #include "launch/trainer/agreement.h"
 #include "launch/trainer/evaluation.h"
@@ -69,11 +77,15 @@ ddp::SafetensorsMetadata MetadataOf(const TrainOptions& options) {
   return metadata;
 }
 
+// How a rank that gives up waiting for data tells the others why, when it was asked to stop.
+constexpr std::string_view kStoppedForData = "asked to stop while it waited for data";
+
 class TrainingRun {
  public:
-  TrainingRun(const TrainOptions& options, ddp::ProcessGroup& group)
+  TrainingRun(const TrainOptions& options, ddp::ProcessGroup& group, RankSignals& signals)
       : options_(options),
         group_(group),
+        signals_(signals),
         task_(FindModel(options.model).task),
         data_(OpenData(options.data, task_,
                        {.seed = static_cast<uint64_t>(options.seed),
@@ -88,7 +100,9 @@ class TrainingRun {
       learner_.LoadWeights(InitialWeights(options, group));
     }
     checkpoint_.reset();
+    signals_.OnStop([this](const std::string& why) { AskToStop(why); });
   }
+  ~TrainingRun() { signals_.OnStop(nullptr); }
 
   Summary Run() {
     Print([&] { return Plan(); });
@@ -98,13 +112,14 @@ class TrainingRun {
     for (int64_t step = first_step_; step <= total_steps; ++step) {
       const bool reports =
           step % options_.log_every == 0 || step == first_step_ || step == total_steps;
-      const double loss = learner_.Step(/*with_gradient_norm=*/reports);
+      const double loss = Step(/*with_gradient_norm=*/reports);
       Count(step, loss);
       if (reports) Report(step, loss);
-      if (checkpoints_.IsDue(learner_)) {
+      if (checkpoints_.IsDue(learner_) || learner_.stop_is_agreed()) {
         checkpoints_.Save(learner_);
         step_start_ = Clock::now();
       }
+      if (learner_.stop_is_agreed()) End();
       if (options_.eval_every > 0 && step % options_.eval_every == 0 && step < total_steps) {
         RunEvaluation(step);
       }
@@ -125,6 +140,59 @@ class TrainingRun {
   template <class Text>
   void Print(Text text) {
     if (progress_) progress_->Print(text());
+  }
+
+  // On the thread of signals.
+  void AskToStop(const std::string& why) {
+    fmt::print(stderr, "rank {}: asked to stop by {}\n", group_.rank(), why);
+    is_asked_to_stop_ = true;
+    learner_.AskToStop();
+  }
+
+  double Step(bool with_gradient_norm) {
+    try {
+      return learner_.Step(with_gradient_norm);
+    } catch (const ddp::DataStalledError& stalled) {
+      group_.Abort(fmt::format("{}: {}", kStoppedForData, stalled.what()));
+      EndAlone();
+    } catch (const ddp::CollectiveError& error) {
+      const bool is_told =
+          std::string_view(error.what()).find(kStoppedForData) != std::string::npos;
+      if (is_told || is_asked_to_stop_) EndAlone();
+      throw;
+    }
+  }
+
+  // All ranks have agreed to stop, and saved.
+  [[noreturn]] void End() {
+    checkpoints_.Finish();
+    const std::string message = fmt::format("stopped after step {}/{}; another run can go on",
+                                            learner_.steps(), learner_.total_steps());
+    Print([&] { return message; });
+    throw StoppedEarly(message);
+  }
+
+  // To stop where the ranks can't agree any more. All have completed the same steps: nobody can
+  // complete one that another hasn't begun. Ends the process here, as a thread may wait for data
+  // that never comes.
+  [[noreturn]] void EndAlone() {
+    int exit_code = kRequeueExitCode;
+    if (group_.rank() == 0) {
+      try {
+        checkpoints_.SaveAlone(learner_);
+        Print([&] {
+          return fmt::format(
+              "stopped after step {}/{}, without the other ranks; another run can "
+              "go on",
+              learner_.steps(), learner_.total_steps());
+        });
+      } catch (const std::exception& error) {
+        fmt::print(stderr, "rank 0: stopped, but the last steps are lost: {}\n", error.what());
+        exit_code = 1;
+      }
+    }
+    std::fflush(nullptr);
+    _exit(exit_code);
   }
 
   std::string Plan() const {
@@ -208,14 +276,19 @@ class TrainingRun {
 
   Evaluation RunEvaluation(int64_t step) {
     learner_.AverageRanks();
-    const Evaluation evaluation = *Evaluate(learner_.model(), task_, *data_.test,
-                                            options_.batch_size, group_, PrecisionOf(options_));
+    const std::optional<Evaluation> evaluation =
+        Evaluate(learner_.model(), task_, *data_.test, options_.batch_size, group_,
+                 PrecisionOf(options_), [this] { return is_asked_to_stop_.load(); });
+    if (!evaluation) {
+      if (!checkpoints_.IsDue(learner_)) checkpoints_.Save(learner_);
+      End();
+    }
     Print([&] {
       return fmt::format("step {}/{}  {}", step, learner_.total_steps(),
-                         launch::Describe(evaluation, "  "));
+                         launch::Describe(*evaluation, "  "));
     });
     step_start_ = Clock::now();
-    return evaluation;
+    return *evaluation;
   }
 
   // Replaces the losses of this rank's steps by the means over the ranks, where they are wanted.
@@ -287,6 +360,8 @@ class TrainingRun {
 
   const TrainOptions& options_;
   ddp::ProcessGroup& group_;
+  RankSignals& signals_;
+  std::atomic<bool> is_asked_to_stop_ = false;
   const Task task_;
   const Datasets data_;
   RunCheckpoints checkpoints_;
@@ -343,7 +418,9 @@ Summary Train(const TrainOptions& options, int rank, int world_size,
       ddp::CheckWritable(options.summary_json);
       ddp::CheckWritable(options.losses);
     }
-    return TrainingRun(options, *group).Run();
+    return TrainingRun(options, *group, signals).Run();
+  } catch (const StoppedEarly&) {
+    throw;
   } catch (const std::exception& e) {
     group->Abort(e.what());  // the peers needn't wait to learn it
     throw;
