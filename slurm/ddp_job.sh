@@ -80,9 +80,8 @@ newest_step() {
 # Around each task: notes who fails first, and how, before srun ends the others for it. What fails
 # after srun's TERM fails because of that.
 readonly note_failure='
-trap "" USR1 # until the program has its own handler
-trap : INT USR2
-trap "late=1" TERM
+trap : INT USR1 USR2 # for the program, which has the same signals
+trap late=1 TERM
 "$@"
 code=$?
 [ "$code" = 0 ] || [ -n "${late-}" ] || (set -C; echo "$SLURM_PROCID $code" >"$0") 2>/dev/null

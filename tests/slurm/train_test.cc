@@ -1,8 +1,10 @@
 // slurm/ddp_job.sh and the trainer on a real Slurm: two nodes with two ranks each.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <string>
 
 #include "tests/slurm/job.h"
@@ -63,6 +65,21 @@ TEST(Train, TwoJobsAtOnceOnTheSameNodesDoNotMeet) {
   EXPECT_NE(weights, other_weights);
   EXPECT_EQ(weights, Weights(SubmitTrain(flags)));
   EXPECT_EQ(other_weights, Weights(SubmitTrain(other_flags)));
+}
+
+// Where the ranks meet must be said: mpirun's variables don't.
+TEST(Train, UnderMpirunInsideAJob) {
+  const std::string script = testing::TempDir() + "/mpirun.sh";
+  std::ofstream(script) << fmt::format(
+      "#!/bin/sh\n"
+      "export MASTER_ADDR=$SLURMD_NODENAME MASTER_PORT=29500\n"
+      "mpirun --bind-to none -x MASTER_ADDR -x MASTER_PORT {} --backend=mpi {}\n",
+      AbsolutePath("launch/train"), fmt::join(Flags(60), " "));
+  const Job job =
+      Job::Submit(kTwoByTwo + Words{"--job-name=ddp"}, {script},
+                  {{"OMPI_ALLOW_RUN_AS_ROOT", "1"}, {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"}});
+  Weights(job);
+  EXPECT_THAT(job.Log(), HasSubstr("4 ranks, mpi"));
 }
 
 }  // namespace
