@@ -40,22 +40,22 @@ find_job_id() {
 # Sets arguments and checkpoint_dir from the command line.
 read_command_line() {
   arguments=("$@")
-  local i
-  if [[ -n $array_index ]]; then
-    for i in "${!arguments[@]}"; do arguments[i]=${arguments[i]//%a/$array_index}; done
-  fi
-  checkpoint_dir=
+  local i given=
   for i in "${!arguments[@]}"; do
     case ${arguments[i]} in
-      --checkpoint_dir=*) checkpoint_dir=${arguments[i]#*=} ;;
-      --checkpoint_dir) checkpoint_dir=${arguments[i + 1]:-} ;;
+      --checkpoint_dir=*) given=${arguments[i]#*=} ;;
+      --checkpoint_dir) given=${arguments[i + 1]:-} ;;
     esac
   done
+  if [[ -n $array_index ]]; then
+    [[ -z $given || $given == *%a* ]] ||
+      die "--checkpoint_dir=$given is the same for the whole array: put %a, the index, into it"
+    arguments=("${arguments[@]//%a/$array_index}")
+  fi
+  checkpoint_dir=${given//%a/${array_index:-%a}} # a name may have a %a outside arrays
   if [[ -z $checkpoint_dir ]]; then
     checkpoint_dir=checkpoints/$SLURM_JOB_NAME-$job_id
     arguments+=("--checkpoint_dir=$checkpoint_dir")
-  elif [[ -n $array_index && "$*" != *%a* ]]; then
-    die "--checkpoint_dir=$checkpoint_dir is the same for the whole array: put %a, the index, into it"
   fi
   # A command line that began anew goes on from then on.
   ((${SLURM_RESTART_COUNT:-0} == 0)) || arguments+=(--resume=auto)

@@ -155,7 +155,7 @@ run_job --seed=%a --checkpoint_dir=runs/%a
 expect_output --seed=4
 expect_output --checkpoint_dir=runs/4
 expect_requeued 7_4
-run_job --checkpoint_dir=runs
+run_job --seed=%a --checkpoint_dir=runs
 expect_exit 2
 expect_output "ddp_job: --checkpoint_dir=runs is the same for the whole array: put %a, the index, into it"
 environment=()

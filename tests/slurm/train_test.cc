@@ -39,7 +39,7 @@ TEST(Train, ToTheEnd) {
 }
 
 TEST(Train, RequeuedItEndsWithTheBitsOfAnUndisturbedRun) {
-  const Words flags = Flags(1500);
+  const Words flags = Flags(3000);
   const Job job = SubmitTrain(flags);
   job.AwaitLine("0: step 50/");
   job.AskToStop();
