@@ -6,7 +6,7 @@
 #
 # Before sbatch's limit comes, and when the job is preempted, the program is asked to stop. It saves
 # a checkpoint and exits with 75, "start me again"; the job then goes back into the queue, provided
-# that this checkpoint is a later one than at its start.
+# that this checkpoint is a later one than at its start, or that the job was preempted.
 #
 # Arguments go to the program; in an array, %a in them stands for the index. Variables:
 #   DDP_PROGRAM      what is started, instead of bazel-bin/launch/train; it takes --checkpoint_dir
@@ -123,10 +123,13 @@ await_program() {
   fi
 }
 
+# Whether the job ends for a more important one, and so through no fault of its own.
+is_preempted() { [[ $(scontrol show job "$job_id") =~ PreemptTime=[0-9] ]]; }
+
 requeue_after_progress() {
   local step
   step=$(newest_step)
-  if ((step <= first_step)); then
+  if ((step <= first_step)) && ! is_preempted; then
     say "not requeued: no progress, the newest checkpoint is that of step $step, as at the start"
   elif [[ $(squeue --noheader --jobs="$job_id" --format=%T) != RUNNING ]]; then
     say "not requeued: the job was cancelled, or Slurm requeues it itself; checkpoint of step $step"

@@ -146,16 +146,28 @@ TEST(Jobs, TwoOnTheSameNodesDoNotMix) {
 }
 
 // Slurm sends TERM to the tasks, and not to the script.
-TEST(Jobs, PreemptedItGoesOnAfterwards) {
-  const Job job = SubmitStandIn(kTwoByTwo, {"--steps=200"});
+void Preempt(const Job& job) {
   job.AwaitLine("0: step 10");
   const Job urgent =
       SubmitStandIn(kTwoByTwo + Words{"--partition=urgent", "--exclusive"}, {"--steps=10"});
   EXPECT_EQ(urgent.AwaitEnd(), "COMPLETED 0:0");
   job.LetRestart();
+}
+
+TEST(Jobs, PreemptedItGoesOnAfterwards) {
+  const Job job = SubmitStandIn(kTwoByTwo, {"--steps=200"});
+  Preempt(job);
   EXPECT_EQ(job.AwaitEnd(), "COMPLETED 0:0");
   EXPECT_THAT(job.Log(), ContainsRegex("ddp_job: requeued, to go on from step [1-9]"));
   EXPECT_EQ(job.Property("Restarts"), "1");
+  EXPECT_THAT(job.Log(), HasSubstr(Done(200)));
+}
+
+TEST(Jobs, PreemptedBeforeItsFirstCheckpointItBeginsAnew) {
+  const Job job = SubmitStandIn(kTwoByTwo, {"--steps=200", "--save=0"});
+  Preempt(job);
+  EXPECT_EQ(job.AwaitEnd(), "COMPLETED 0:0");
+  EXPECT_THAT(job.Log(), HasSubstr("ddp_job: requeued, to go on from step 0\n"));
   EXPECT_THAT(job.Log(), HasSubstr(Done(200)));
 }
 
@@ -168,7 +180,8 @@ TEST(Jobs, ANodeThatCrashesIsWaitedFor) {
   Host("boot", "node2");
   Host("on", "node2", {"slurmd", "-N", "node2"});
   EXPECT_EQ(job.AwaitEnd(), "COMPLETED 0:0");
-  EXPECT_THAT(job.Log(), ContainsRegex("ddp_job: checkpoints in .*, the newest of step 1?[0-9]0\n"));
+  EXPECT_THAT(job.Log(),
+              ContainsRegex("ddp_job: checkpoints in .*, the newest of step 1?[0-9]0\n"));
   EXPECT_THAT(job.Log(), HasSubstr(Done(200)));
 }
 
