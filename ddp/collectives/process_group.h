@@ -173,7 +173,8 @@ struct ProcessGroupOptions {
   Duration heartbeat_timeout = kDefaultHeartbeatTimeout;
   // Where this rank's tensors are; a backend that can't reach it is an error that says which can.
   ops::Device device = ops::Device::Cpu();
-  // The network interface that peers connect to, such as "eth0"; "": the one that leads to the
+  // The network interface that peers connect to: "eth0", the beginning of a name or an address
+  // (ddp/store/interfaces.h); "": the one that leads to the
   // store, which is the loopback interface when the store is on this host.
   std::string interface = "";
   // Ranks that give the same name share memory, others never do; "": those of one machine, in the

@@ -245,6 +245,22 @@ TEST(Agent, StraysEndWhenTheAgentIsKilled) {
   for (const int pid : strays) WaitForEnd(pid);
 }
 
+TEST(Agent, AKilledAgentTakesTheAgentsBelowItAlong) {
+  Subprocess agent({"launch/agent/agent_main", "1", "launch/agent/agent_main", "1", "/bin/sh", "-c",
+                    kStray + std::string("exec sleep 1000")});
+  const std::vector<int> strays = WaitForPids(&agent, 1);
+  agent.Signal(SIGKILL);
+  EXPECT_EQ(agent.Wait().exit_code, 137);
+  for (const int pid : strays) WaitForEnd(pid);
+}
+
+TEST(Agent, ASignalToOneRankEndsAll) {
+  const ProgramOutput output =
+      RunProgram(Agent(3, "test $RANK = 1 && kill -TERM $$; exec sleep 1000"));
+  EXPECT_EQ(output.exit_code, 143);
+  EXPECT_EQ(output.last_error(), "rank 1 failed: killed by signal 15 (Terminated)");
+}
+
 // A process that was the agent's child before it became an agent, and one of the same name.
 TEST(Agent, OtherProcessesAreLeftAlone) {
   Subprocess other({"sleep", "1000"});

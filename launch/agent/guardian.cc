@@ -8,6 +8,8 @@
 #include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
+#include <optional>
 #include <thread>
 
 #include "launch/agent/process_table.h"
@@ -20,18 +22,24 @@ constexpr auto kPause = std::chrono::milliseconds(5);
 constexpr int kLooksInVain = 3;
 constexpr int kMostLooks = 1000;
 
-void KillMarked(const std::string& entry) {
+// The mark of an agent further down begins with that of the one above.
+bool Carries(pid_t pid, const std::string& mark) {
+  const std::optional<std::string> own = VariableOf(pid, Guardian::kVariable);
+  return own && (*own == mark || own->starts_with(mark + "/"));
+}
+
+void KillMarked(const std::string& mark) {
   int in_vain = 0;
   for (int look = 0; look < kMostLooks && in_vain < kLooksInVain; ++look) {
     ++in_vain;
     for (const pid_t pid : AllProcesses()) {
-      if (HasInEnvironment(pid, entry) && kill(pid, SIGKILL) == 0) in_vain = 0;
+      if (Carries(pid, mark) && kill(pid, SIGKILL) == 0) in_vain = 0;
     }
     std::this_thread::sleep_for(kPause);
   }
 }
 
-[[noreturn]] void Watch(int pipe, const std::string& entry) {
+[[noreturn]] void Watch(int pipe, const std::string& mark) {
   setsid();
   prctl(PR_SET_NAME, "ddp_guardian");
   if (chdir("/") != 0) _exit(1);
@@ -39,19 +47,19 @@ void KillMarked(const std::string& entry) {
   if (pipe > 0) close_range(0, pipe - 1, 0);
   close_range(pipe + 1, ~0u, 0);
   char word = 0;
-  if (read(pipe, &word, 1) == 0) KillMarked(entry);
+  if (read(pipe, &word, 1) == 0) KillMarked(mark);
   _exit(0);
 }
 
 std::string MakeMark() {
-  return fmt::format("{}-{}", getpid(),
+  const char* above = std::getenv(Guardian::kVariable);
+  return fmt::format("{}{}-{}", above == nullptr ? "" : std::string(above) + "/", getpid(),
                      std::chrono::steady_clock::now().time_since_epoch().count());
 }
 
 }  // namespace
 
 Guardian::Guardian() : mark_(MakeMark()), pipe_(MakePipe()) {
-  const std::string entry = fmt::format("{}={}", kVariable, mark_);
   sigset_t all, previous;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &previous);
@@ -59,7 +67,7 @@ Guardian::Guardian() : mark_(MakeMark()), pipe_(MakePipe()) {
   const pid_t child = fork();
   if (child == 0) {
     const pid_t guardian = fork();
-    if (guardian == 0) Watch(pipe_.read_end.get(), entry);
+    if (guardian == 0) Watch(pipe_.read_end.get(), mark_);
     _exit(guardian < 0 ? errno : 0);
   }
   int status = errno << 8;

@@ -6,6 +6,8 @@
 // holds; when that closes without a word, it kills whatever carries the mark.
 //
 // It has a session of its own, so that neither Ctrl-C nor a signal to the process group reaches it.
+// The mark of an agent that is itself a rank's descendant continues that of the agent above, which
+// so finds everything.
 // What clears its environment, or runs as another user, escapes it.
 #pragma once
 

@@ -43,9 +43,12 @@ std::optional<pid_t> ParentOf(pid_t pid) {
   return parent;
 }
 
-bool HasInEnvironment(pid_t pid, const std::string& entry) {
-  const char zero = '\0';
-  return (zero + Read(pid, "environ")).find(zero + entry + zero) != std::string::npos;
+std::optional<std::string> VariableOf(pid_t pid, const std::string& name) {
+  std::istringstream environment(Read(pid, "environ"));
+  for (std::string entry; std::getline(environment, entry, '\0');) {
+    if (entry.starts_with(name + "=")) return entry.substr(name.size() + 1);
+  }
+  return std::nullopt;
 }
 
 }  // namespace launch

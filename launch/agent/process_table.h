@@ -15,8 +15,8 @@ std::vector<pid_t> AllProcesses();
 // Nothing when the process has gone.
 std::optional<pid_t> ParentOf(pid_t pid);
 
-// Whether `entry` ("NAME=VALUE") is in the environment that the process was started with. False
-// when it has ended, or is another user's.
-bool HasInEnvironment(pid_t pid, const std::string& entry);
+// The variable in the environment that the process was started with. Nothing when that has none,
+// the process has ended, or is another user's.
+std::optional<std::string> VariableOf(pid_t pid, const std::string& name);
 
 }  // namespace launch

@@ -9,6 +9,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "ddp/store/interfaces.h"
 #include "ddp/store/socket.h"
 #include "launch/flags/parser.h"
 #include "launch/flags/signal_names.h"
@@ -107,6 +108,16 @@ std::optional<int> NodeRank(int max_nodes) {
   return rank ? std::optional(static_cast<int>(*rank)) : std::nullopt;
 }
 
+std::string OwnAddress() {
+  const std::string interface = absl::GetFlag(FLAGS_interface);
+  if (interface.empty()) return "";
+  try {
+    return ddp::ChooseInterface(ddp::ListInterfaces(), interface);
+  } catch (const std::invalid_argument& error) {
+    throw std::invalid_argument(fmt::format("--interface={}: {}", interface, error.what()));
+  }
+}
+
 std::optional<GroupOptions> Group(const std::vector<std::string>& command,
                                   const Environment& environment) {
   const auto [min_nodes, max_nodes] = NumNodes();
@@ -119,7 +130,9 @@ std::optional<GroupOptions> Group(const std::vector<std::string>& command,
                     "the nodes meet",
                     absl::GetFlag(FLAGS_nnodes)));
   }
-  GroupOptions group{.min_nodes = min_nodes, .max_nodes = max_nodes};
+  GroupOptions group;
+  group.min_nodes = min_nodes;
+  group.max_nodes = max_nodes;
   try {
     const ddp::HostAndPort address = ddp::ParseAddress(rendezvous);
     group.host = address.host;
@@ -129,6 +142,7 @@ std::optional<GroupOptions> Group(const std::vector<std::string>& command,
   }
   group.job_id = JobId(command, environment);
   group.node_rank = NodeRank(max_nodes);
+  group.address = OwnAddress();
   group.join_timeout = Milliseconds("join_timeout", absl::GetFlag(FLAGS_join_timeout));
   group.node_wait = Milliseconds("node_wait", absl::GetFlag(FLAGS_node_wait));
   group.heartbeat_timeout =

@@ -9,6 +9,7 @@
 namespace launch {
 namespace {
 
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
@@ -62,10 +63,14 @@ TEST_F(RunFlags, NodesMeetSomewhere) {
   EXPECT_EQ(group->port, 29500);
   EXPECT_EQ(group->node_rank, 3);
   EXPECT_EQ(group->job_id, "2:4 nodes of x y");
+  EXPECT_EQ(group->address, "");
+  EXPECT_EQ(Parse({"--interface=lo", "--rendezvous=a:1", "x"}).agent.group->address, "127.0.0.1");
   EXPECT_EQ(Parse({"--nnodes=3", "--rendezvous=a:1", "x"}).agent.group->min_nodes, 3);
 }
 
 TEST_F(RunFlags, BadNodesAreTold) {
+  EXPECT_THAT(Error({"--interface=none", "--rendezvous=a:1", "x"}),
+              AllOf(HasSubstr("--interface=none: "), HasSubstr("there are "), HasSubstr("lo")));
   EXPECT_THAT(Error({"--nnodes=2", "x"}), HasSubstr("--rendezvous=HOST:PORT"));
   for (const std::string nnodes : {"0", "2:1", "1:2:3", "x", "", "1,2", ":2"}) {
     EXPECT_THAT(Error({"--nnodes=" + nnodes, "--rendezvous=a:1", "x"}),

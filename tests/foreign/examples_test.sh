@@ -4,4 +4,4 @@ set -u
 source tests/foreign/expect.sh
 
 expect_line tests/foreign/averager
-expect_line tests/foreign/run_ranks 2 tests/foreign/averager_c
+expect_line launch/run --nproc_per_node=2 tests/foreign/averager_c

@@ -9,7 +9,7 @@ need pkg-config pkg-config
 prefix=$TEST_TMPDIR/prefix
 launch/install/install "$prefix"
 export PKG_CONFIG_PATH=$prefix/lib/pkgconfig LD_LIBRARY_PATH=$prefix/lib
-run_ranks=$PWD/tests/foreign/run_ranks headers=$PWD/launch/install/headers.txt
+run=$PWD/launch/run headers=$PWD/launch/install/headers.txt
 cp tests/foreign/averager.cc tests/foreign/averager.c "$TEST_TMPDIR"
 cd "$TEST_TMPDIR"
 flags=$(pkg-config --cflags --libs ddp)
@@ -17,7 +17,7 @@ flags=$(pkg-config --cflags --libs ddp)
 g++ -std=c++20 averager.cc -o averager $flags
 expect_line ./averager
 gcc -std=c89 -pedantic-errors averager.c -o averager_c $flags
-expect_line "$run_ranks" 2 ./averager_c
+expect_line "$run" --nproc_per_node=2 ./averager_c
 
 # Each public header is complete, with nothing but what lies there.
 while read -r header; do

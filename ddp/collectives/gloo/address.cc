@@ -1,18 +1,15 @@
 #include "ddp/collectives/gloo/address.h"
 
 #include <fmt/format.h>
-#include <ifaddrs.h>
 #include <netdb.h>
-#include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <memory>
-#include <set>
 #include <stdexcept>
 
+#include "ddp/store/interfaces.h"
 #include "ddp/store/socket.h"
 
 namespace ddp {
@@ -49,31 +46,6 @@ std::string HostName() {
   return name;
 }
 
-struct FreeInterfaces {
-  void operator()(ifaddrs* list) const { freeifaddrs(list); }
-};
-
-// The first address of an interface, an IPv4 one if there is one.
-std::string AddressOfInterface(const std::string& name) {
-  ifaddrs* list = nullptr;
-  if (getifaddrs(&list) != 0) ThrowSystemError(errno, "can't list the network interfaces");
-  const std::unique_ptr<ifaddrs, FreeInterfaces> interfaces(list);
-  std::set<std::string> known;
-  for (const int family : {AF_INET, AF_INET6}) {
-    for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
-      if (entry->ifa_addr == nullptr || entry->ifa_addr->sa_family != family) continue;
-      known.insert(entry->ifa_name);
-      if (entry->ifa_name != name) continue;
-      char host[NI_MAXHOST] = "";
-      const socklen_t size = family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
-      getnameinfo(entry->ifa_addr, size, host, sizeof host, nullptr, 0, NI_NUMERICHOST);
-      return host;
-    }
-  }
-  throw std::invalid_argument(fmt::format("no network interface '{}' with an address; there are {}",
-                                          name, fmt::join(known, ", ")));
-}
-
 // The address for all peers where nobody named an interface.
 std::string AddressTowardsPeers(const std::vector<Member>& members, int rank) {
   const Member& self = members[rank];
@@ -101,8 +73,9 @@ std::string AddressTowardsPeers(const std::vector<Member>& members, int rank) {
 }  // namespace
 
 std::string ChooseAddress(const Meeting& meeting) {
-  return meeting.options.interface.empty() ? AddressTowardsPeers(meeting.members, meeting.rank())
-                                           : AddressOfInterface(meeting.options.interface);
+  return meeting.options.interface.empty()
+             ? AddressTowardsPeers(meeting.members, meeting.rank())
+             : ChooseInterface(ListInterfaces(), meeting.options.interface);
 }
 
 }  // namespace ddp
