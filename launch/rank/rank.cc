@@ -28,11 +28,6 @@ int AgentFd() {
   return fd ? std::atoi(fd->c_str()) : -1;
 }
 
-// In one piece.
-void Tell(int agent, const std::string& line) {
-  [[maybe_unused]] const ssize_t written = write(agent, line.data(), line.size());
-}
-
 // Who is told why this rank failed.
 class FailureReporter {
  public:
@@ -48,7 +43,8 @@ class FailureReporter {
       fmt::print(stderr, "rank {} failed: {}\n", rank_, OneLine(reason));
       return;
     }
-    Tell(agent_, Encode({std::chrono::steady_clock::now(), lost_peer, reason}));
+    const std::string line = Encode({std::chrono::steady_clock::now(), lost_peer, reason});
+    [[maybe_unused]] const ssize_t written = write(agent_, line.data(), line.size());
   }
 
  private:
@@ -88,10 +84,6 @@ ddp::MeetingPlace PlaceOf(const Identity& identity) {
 }
 
 }  // namespace
-
-void ReportProgress(int64_t step) {
-  if (const int agent = AgentFd(); agent >= 0) Tell(agent, EncodeProgress(step));
-}
 
 int RunRank(const Identity& identity, const RankBody& body, ddp::Duration timeout) {
   bool stopped_early = false;
