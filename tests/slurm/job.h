@@ -5,7 +5,8 @@
 //   scancel...
 //   EXPECT_EQ(job.AwaitEnd(), "COMPLETED 0:0");
 //
-// A wait in vain, until the job's end or for too long, throws std::runtime_error with the job's log.
+// A wait in vain, until the job's end or for too long, throws std::runtime_error with the job's
+// log.
 #pragma once
 
 #include <functional>
