@@ -63,8 +63,8 @@ read_command_line() {
 
 check_program() {
   [[ -x $(type -P -- "$program") ]] ||
-    die "no program $program in $PWD: build it (bazel build //launch:train) and submit from the top" \
-      "folder, or set DDP_PROGRAM"
+    die "no program $program in $PWD: build it (bazel build //launch:train) and submit from the" \
+      "top folder, or set DDP_PROGRAM"
 }
 
 # The step of the newest checkpoint, whose folder is called step-00000120; 0 where there is none.
@@ -136,8 +136,8 @@ requeue_after_progress() {
   elif scontrol requeue "$job_id"; then
     say "requeued, to go on from step $step"
   else
-    say "could not be requeued, see above; a new job with --checkpoint_dir=$checkpoint_dir goes on" \
-      "from step $step"
+    say "could not be requeued, see above; a new job with --checkpoint_dir=$checkpoint_dir goes" \
+      "on from step $step"
   fi
 }
 

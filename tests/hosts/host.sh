@@ -39,7 +39,9 @@ boot() {
 }
 
 case $action in
-  on) exec nsenter --target "$(<"$init_file")" --net --uts --mount --pid --root --wdns="$PWD" -- "$@" ;;
+  on)
+    exec nsenter --target "$(<"$init_file")" --net --uts --mount --pid --root --wdns="$PWD" -- "$@"
+    ;;
   link) ip link set "$node" "$1" ;;
   crash) kill -KILL "$(<"$init_file")" ;;
   boot) boot ;;

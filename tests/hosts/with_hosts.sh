@@ -14,7 +14,10 @@ set -eu
 readonly here=$(dirname "$(readlink -f "$0")")
 
 if [[ ${1:-} != --inside ]]; then
-  type -P ip >/dev/null || { echo "ip is missing: install the package iproute2, or run ./bazelw, which does"; exit 1; }
+  if ! type -P ip >/dev/null; then
+    echo "ip is missing: install the package iproute2, or run ./bazelw, which does"
+    exit 1
+  fi
   if ! unshare --net --mount true 2>/dev/null; then
     echo "SKIPPED: hosts of one's own need root, and a machine that lets it make namespaces"
     exit 0

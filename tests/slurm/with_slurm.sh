@@ -37,8 +37,8 @@ start_munge() {
 configure() {
   mkdir -p /run/slurm/state /run/slurm/log
   cp "$here/slurm.conf" "$SLURM_CONF"
-  echo "NodeName=node[1-$num_nodes] NodeAddr=10.77.0.[1-$num_nodes] CPUs=4 RealMemory=4000 Gres=gpu:2" \
-    >>"$SLURM_CONF"
+  echo "NodeName=node[1-$num_nodes] NodeAddr=10.77.0.[1-$num_nodes] CPUs=4 RealMemory=4000" \
+    "Gres=gpu:2" >>"$SLURM_CONF"
   # Some character device must stand for each GPU; none is opened.
   printf 'Name=gpu File=%s\n' /dev/null /dev/zero >/run/slurm/gres.conf
   echo "PMIxCliTmpDirBase=/run/own" >/run/slurm/mpi.conf
@@ -48,11 +48,16 @@ save_logs() {
   cp -r /run/slurm/log "${TEST_UNDECLARED_OUTPUTS_DIR:-/run}/"
 }
 
+num_idle() { timeout 5 sinfo --noheader --Node --partition=main --format=%T | grep -cx idle; }
+
 await_nodes() {
-  local deadline=$((SECONDS + 30)) idle
-  until idle=$(timeout 5 sinfo --noheader --Node --partition=main --format=%T 2>/dev/null | grep -cx idle) &&
-    ((idle == num_nodes)); do
-    ((SECONDS < deadline)) || { echo "the cluster isn't ready after 30 s"; tail /run/slurm/log/*; exit 1; }
+  local deadline=$((SECONDS + 30))
+  until [[ $(num_idle 2>/dev/null) == "$num_nodes" ]]; do
+    if ((SECONDS > deadline)); then
+      echo "the cluster isn't ready after 30 s"
+      tail /run/slurm/log/*
+      exit 1
+    fi
     sleep 0.05
   done
 }
