@@ -55,6 +55,11 @@ void WriteFileAtomically(const std::string& path, std::string_view text) {
   file.Commit();
 }
 
+void SyncFolder(const std::string& path) {
+  const FileDescriptor folder(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!folder.is_open() || fsync(folder.get()) != 0) ThrowWriteError(path);
+}
+
 void CheckWritable(const std::string& path) {
   if (path.empty()) return;
   if (path.ends_with('/') || std::filesystem::is_directory(path)) ThrowWriteError(path, EISDIR);

@@ -36,6 +36,10 @@ class AtomicFile {
 // All of `text` as the file's contents.
 void WriteFileAtomically(const std::string& path, std::string_view text);
 
+// Brings to the disk which files a folder has, under which names. Throws std::system_error with the
+// path.
+void SyncFolder(const std::string& path);
+
 // Throws std::system_error, with the path, when no file can be made there; "" is none. For telling
 // so before hours of work, not after.
 void CheckWritable(const std::string& path);

@@ -203,7 +203,7 @@ int ddp_group_create(const char* host, int port, int rank, int world_size, const
 int ddp_group_create_from_environment(const char* backend, double timeout_seconds,
                                       ddp_group** group) {
   return CreateGroup(backend, timeout_seconds, group, [](Duration timeout) {
-    return ddp::MeetingPoint(ddp::MeetingPlaceFromEnvironment(), timeout);
+    return ddp::MeetingPoint(ddp::MeetingPlaceFrom(ddp::ProcessEnvironment()), timeout);
   });
 }
 

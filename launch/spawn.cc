@@ -7,7 +7,6 @@
 #include <exception>
 #include <filesystem>
 #include <fstream>
-#include <optional>
 #include <string>
 
 #include "launch/agent/agent.h"
@@ -33,6 +32,14 @@ std::map<std::string, std::string> SingleThreadedLibraries() {
   return variables;
 }
 
+// Once a machine.
+void PrintWarnings(const Identity& identity) {
+  if (identity.local_rank.value_or(0) != 0) return;
+  for (const std::string& warning : identity.warnings) {
+    fmt::print(stderr, "warning: {}\n", warning);
+  }
+}
+
 AgentResult StartRanks(const SpawnOptions& options) {
   return RunAgent({.command = OwnArguments(),
                    .executable = std::filesystem::read_symlink("/proc/self/exe"),
@@ -46,9 +53,13 @@ AgentResult StartRanks(const SpawnOptions& options) {
 
 int Spawn(const RankBody& body, const SpawnOptions& options) {
   try {
-    if (const std::optional<Identity> identity = IdentityFrom(ProcessEnvironment())) {
-      std::exit(RunRank(*identity, body, options.timeout));
+    const Identity identity = IdentityFrom(OwnSurroundings(), options.launcher);
+    PrintWarnings(identity);
+    if (identity.launcher != Launcher::kNone) {
+      CheckWorldSize(identity.world_size, options.expected_world_size, identity.why);
+      std::exit(RunRank(identity, body, options.timeout));
     }
+    CheckWorldSize(options.num_ranks, options.expected_world_size, "all on this machine");
     const AgentResult result = StartRanks(options);
     if (!result.reason.empty()) {
       fmt::print(stderr, "{}{}\n", LineStart(STDERR_FILENO), result.reason);

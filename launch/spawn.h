@@ -9,8 +9,9 @@
 // Spawn happens in every process, and what follows it in the launcher alone: a rank ends inside
 // Spawn.
 //
-// When RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT are set, another launcher has started this
-// process as one rank: Spawn then runs the function as that rank, and starts nothing.
+// Where another launcher has started this process as one rank (srun, torchrun and its kind, by
+// RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT: launch/topology), Spawn runs the function as that
+// rank, and starts nothing.
 //
 // The first rank that fails (throws, crashes, is killed) ends all: the last line on standard error
 // names it and the reason. Ctrl-C ends all, too, and no rank outlives the launcher.
@@ -18,6 +19,7 @@
 
 #include "ddp/duration.h"
 #include "launch/rank/rank.h"
+#include "launch/topology/topology.h"
 
 namespace launch {
 
@@ -25,6 +27,10 @@ struct SpawnOptions {
   int num_ranks = 2;
   // How often all ranks are started again after a failure (agent/restart_policy.h).
   int max_restarts = 0;
+  // Whose word to take for being a rank already; kNone: start ranks whatever is set.
+  Launcher launcher = Launcher::kAuto;
+  // The ranks that the job must have, whoever started them; 0: any number.
+  int expected_world_size = 0;
   // Of the store: how long ranks wait for each other there.
   ddp::Duration timeout = ddp::kDefaultTimeout;
 };

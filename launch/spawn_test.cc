@@ -97,6 +97,32 @@ TEST(Spawn, APortInUseIsNamed) {
   EXPECT_THAT(output.last_error(), HasSubstr("in use"));
 }
 
+TEST(Spawn, TasksOfASlurmStepAreRanks) {
+  std::map<std::string, std::string> environment = {{"SLURM_JOB_ID", "7"},
+                                                    {"SLURM_STEP_ID", "0"},
+                                                    {"SLURM_STEP_NUM_TASKS", "2"},
+                                                    {"SLURM_STEP_NODELIST", "node1"},
+                                                    {"SLURM_STEP_TASKS_PER_NODE", "2"},
+                                                    {"SLURM_GTIDS", "0,1"},
+                                                    {"SLURM_NODEID", "0"},
+                                                    {"MASTER_PORT", std::to_string(FreePort())}};
+  environment["SLURM_PROCID"] = environment["SLURM_LOCALID"] = "1";
+  Subprocess one({"launch/testing/spawn_program", "greet"}, environment);
+  environment["SLURM_PROCID"] = environment["SLURM_LOCALID"] = "0";
+  const ProgramOutput zero = RunProgram({"launch/testing/spawn_program", "greet"}, environment);
+  EXPECT_EQ(zero.out, "rank 0 of 2: hello from 0\nrank 0 of 2: hello from 1\n") << zero.err;
+  EXPECT_EQ(one.Wait().out, "rank 1 of 2: hello from 0\nrank 1 of 2: hello from 1\n");
+}
+
+TEST(Spawn, RanksMustKnowWhereToMeet) {
+  const ProgramOutput output =
+      RunProgram({"launch/testing/spawn_program", "greet"}, {{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}});
+  EXPECT_EQ(output.exit_code, 1);
+  EXPECT_EQ(output.err,
+            "rank 0 failed: nobody says where the ranks meet: MPI's variables don't say it; set "
+            "MASTER_ADDR and MASTER_PORT\n");
+}
+
 TEST(Spawn, ABadEnvironmentIsNamed) {
   const ProgramOutput output =
       RunProgram({"launch/testing/spawn_program", "greet"}, {{"RANK", "1"}});

@@ -21,18 +21,25 @@ int main(int argc, char** argv) {
     return 0;
   }
   launch::CommandLine command_line;
+  std::optional<launch::RankSignals> signals;  // where this process is a rank, from the start
   try {
-    command_line = launch::ParseCommandLine(arguments, launch::ProcessEnvironment());
+    const launch::Surroundings surroundings = launch::OwnSurroundings();
+    command_line = launch::ParseCommandLine(arguments, surroundings.environment);
+    const launch::Identity identity =
+        launch::IdentityFrom(surroundings, command_line.launcher.launcher);
+    if (identity.launcher != launch::Launcher::kNone) {
+      signals.emplace(launch::SignalsFor(command_line.train, surroundings.environment));
+    }
   } catch (const std::exception& e) {
     fmt::print(stderr, "{}\n", e.what());
     return 2;
   }
-  std::optional<launch::RankSignals> signals;  // where this process is a rank, from the start
-  if (launch::IdentityFrom(launch::ProcessEnvironment())) signals.emplace();
   const auto train = [&](int rank, int world_size, std::shared_ptr<ddp::Store> store) {
     launch::Train(command_line.train, rank, world_size, store, *signals);
   };
   return launch::Spawn(train, {.num_ranks = command_line.num_ranks,
                                .max_restarts = command_line.max_restarts,
+                               .launcher = command_line.launcher.launcher,
+                               .expected_world_size = command_line.launcher.expected_world_size,
                                .timeout = command_line.train.timeout});
 }

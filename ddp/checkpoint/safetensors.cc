@@ -117,6 +117,10 @@ std::vector<Entry> ParseHeader(const std::string& path, const Json& header, uint
   return entries;
 }
 
+std::string_view BytesOf(const void* start, size_t count) {
+  return {static_cast<const char*>(start), count};
+}
+
 // Padded with spaces, so that the values that follow are aligned.
 std::string HeaderText(const std::vector<ops::NamedTensor>& tensors,
                        const SafetensorsMetadata& metadata) {
@@ -140,11 +144,14 @@ std::string HeaderText(const std::vector<ops::NamedTensor>& tensors,
   return text;
 }
 
-std::string_view BytesOf(const void* start, size_t count) {
-  return {static_cast<const char*>(start), count};
-}
-
 }  // namespace
+
+std::string SafetensorsHeader(const std::vector<ops::NamedTensor>& tensors,
+                              const SafetensorsMetadata& metadata) {
+  const std::string text = HeaderText(tensors, metadata);
+  const uint64_t length = text.size();
+  return std::string(BytesOf(&length, sizeof(length))) + text;
+}
 
 std::vector<ops::NamedTensor> ReadSafetensors(const std::string& path) {
   Opened opened = Open(path);
@@ -172,10 +179,8 @@ SafetensorsMetadata ReadSafetensorsMetadata(const std::string& path) {
 
 void WriteSafetensors(const std::string& path, const std::vector<ops::NamedTensor>& tensors,
                       const SafetensorsMetadata& metadata) {
-  const std::string header = HeaderText(tensors, metadata);
-  const uint64_t length = header.size();
+  const std::string header = SafetensorsHeader(tensors, metadata);
   AtomicFile file(path);
-  file.Write(BytesOf(&length, sizeof(length)));
   file.Write(header);
   for (const auto& [name, tensor] : tensors) {
     file.Write(BytesOf(tensor.raw_data(), tensor.num_bytes()));

@@ -24,9 +24,15 @@ std::vector<ops::NamedTensor> ReadSafetensors(const std::string& path);
 using SafetensorsMetadata = std::map<std::string, std::string>;
 SafetensorsMetadata ReadSafetensorsMetadata(const std::string& path);
 
-// Writes the tensors in their order, and the metadata, so that reading gives the same bits;
-// replaces the file as a whole or not at all. Throws std::system_error with the path, and
+// The beginning of such a file: all of it but the tensors' values, which follow in their order
+// without gaps. For those who write it otherwise than WriteSafetensors. Throws
 // std::invalid_argument for a name that comes twice, or "__metadata__".
+std::string SafetensorsHeader(const std::vector<ops::NamedTensor>& tensors,
+                              const SafetensorsMetadata& metadata = {});
+
+// Writes the tensors in their order, and the metadata, so that reading gives the same bits;
+// replaces the file as a whole or not at all. Throws std::system_error with the path, and what
+// SafetensorsHeader throws.
 void WriteSafetensors(const std::string& path, const std::vector<ops::NamedTensor>& tensors,
                       const SafetensorsMetadata& metadata = {});
 

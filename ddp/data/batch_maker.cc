@@ -10,29 +10,34 @@ namespace ddp {
 namespace {
 
 int64_t CountBatches(int64_t examples, int64_t batch_size, bool drop_last) {
+  return drop_last ? examples / batch_size : (examples + batch_size - 1) / batch_size;
+}
+
+void RequireBatches(int64_t examples, int64_t batch_size, bool drop_last) {
   if (batch_size < 1) {
     throw std::invalid_argument(
         fmt::format("DataLoader: batch_size is {}; at least 1 is needed", batch_size));
   }
-  if (!drop_last) return (examples + batch_size - 1) / batch_size;
-  if (examples < batch_size) {
+  if (drop_last && examples < batch_size) {
     throw std::invalid_argument(fmt::format(
         "DataLoader: batch_size is {}, but this rank has only {} examples, and drop_last leaves "
         "out smaller batches: there would be none",
         batch_size, examples));
   }
-  return examples / batch_size;
 }
 
 }  // namespace
 
 BatchMaker::BatchMaker(const Dataset& dataset, const DistributedSampler& sampler,
-                       int64_t batch_size, bool drop_last, Collate collate)
+                       int64_t batch_size, bool drop_last, Collate collate, const Begun& begun)
     : dataset_(dataset),
       sampler_(sampler),
       batch_size_(batch_size),
-      num_batches_(CountBatches(sampler.num_examples(), batch_size, drop_last)),
+      begun_(begun),
       collate_(std::move(collate)) {
+  RequireBatches(sampler.num_examples(), batch_size, drop_last);
+  num_batches_ = CountBatches(sampler.num_examples(), batch_size, drop_last);
+  num_left_batches_ = CountBatches(sampler.num_examples(begun.consumed), batch_size, drop_last);
   if (sampler.dataset_size() != dataset.size()) {
     throw std::invalid_argument(
         fmt::format("DataLoader: the sampler is for {} examples, the dataset has {}",
@@ -42,7 +47,7 @@ BatchMaker::BatchMaker(const Dataset& dataset, const DistributedSampler& sampler
 
 Batch BatchMaker::Make(int64_t epoch, int64_t index) {
   if (epoch != epoch_) {
-    order_ = sampler_.Indices(epoch);
+    order_ = sampler_.Indices(epoch, epoch == begun_.epoch ? begun_.consumed : 0);
     epoch_ = epoch;
   }
   const int64_t begin = index * batch_size_;

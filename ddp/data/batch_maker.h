@@ -16,23 +16,33 @@ using Collate = std::function<Batch(std::span<const Example>)>;
 
 class BatchMaker {
  public:
+  // An epoch that was begun already, by any number of ranks.
+  struct Begun {
+    int64_t epoch = 0;
+    int64_t consumed = 0;  // examples of all ranks together
+  };
+
   // `collate` may be null. The dataset must outlive this. Throws what DataLoader's constructor
   // promises.
   BatchMaker(const Dataset& dataset, const DistributedSampler& sampler, int64_t batch_size,
-             bool drop_last, Collate collate);
+             bool drop_last, Collate collate, const Begun& begun);
 
-  // Batches in an epoch.
-  int64_t num_batches() const { return num_batches_; }
+  // Batches in an epoch; in the one that was begun, those that are left.
+  int64_t num_batches(int64_t epoch) const {
+    return epoch == begun_.epoch ? num_left_batches_ : num_batches_;
+  }
 
-  // Batch `index` of `epoch`; fast when the epoch is that of the call before. Throws what the
-  // dataset throws.
+  // Batch `index`, of those that num_batches counts, of `epoch`; fast when the epoch is that of the
+  // call before. Throws what the dataset throws.
   Batch Make(int64_t epoch, int64_t index);
 
  private:
   const Dataset& dataset_;
   DistributedSampler sampler_;
   int64_t batch_size_;
+  Begun begun_;
   int64_t num_batches_;
+  int64_t num_left_batches_;
   Collate collate_;
 
   std::vector<int64_t> order_;  // of the examples in epoch_

@@ -28,7 +28,8 @@ struct DataLoader::Impl {
 
 DataLoader::Impl::Impl(const Dataset& dataset, const DistributedSampler& sampler,
                        const DataLoaderOptions& options)
-    : maker(dataset, sampler, options.batch_size, options.drop_last, options.collate),
+    : maker(dataset, sampler, options.batch_size, options.drop_last, options.collate,
+            {options.first_epoch, options.first_epoch_consumed}),
       first_epoch(options.first_epoch),
       next_epoch(options.first_epoch) {
   if (options.first_epoch < 0 || options.prefetch_batches < 0) {
@@ -36,7 +37,7 @@ DataLoader::Impl::Impl(const Dataset& dataset, const DistributedSampler& sampler
         fmt::format("DataLoader: first_epoch ({}) and prefetch_batches ({}) can't be negative",
                     options.first_epoch, options.prefetch_batches));
   }
-  if (options.prefetch_batches > 0 && maker.num_batches() > 0) {
+  if (options.prefetch_batches > 0 && maker.num_batches(options.first_epoch + 1) > 0) {
     prefetcher.emplace(maker, options.first_epoch, options.prefetch_batches);
   }
 }
@@ -67,13 +68,15 @@ DataLoader::DataLoader(const Dataset& dataset, const DistributedSampler& sampler
 
 DataLoader::~DataLoader() = default;
 
-int64_t DataLoader::num_batches() const { return impl_->maker.num_batches(); }
+int64_t DataLoader::num_batches() const { return num_batches(impl_->first_epoch + 1); }
+
+int64_t DataLoader::num_batches(int64_t epoch) const { return impl_->maker.num_batches(epoch); }
 
 int64_t DataLoader::epoch() const { return std::max(impl_->first_epoch, impl_->next_epoch - 1); }
 
 std::optional<Batch> DataLoader::Next() {
   if (!impl_->in_epoch) impl_->StartEpoch();
-  if (impl_->next_index == num_batches()) {
+  if (impl_->next_index >= num_batches(impl_->next_epoch - 1)) {
     impl_->in_epoch = false;
     return std::nullopt;
   }

@@ -38,19 +38,23 @@ struct DataLoaderOptions {
   // one); 0: no thread, each is made when it is asked for.
   int prefetch_batches = 8;
   int64_t first_epoch = 0;
+  // Examples of the first epoch that the ranks, perhaps of another number, have had together: it
+  // gives the rest of them. See sampler.h.
+  int64_t first_epoch_consumed = 0;
 };
 
 class DataLoader {
  public:
   // Throws std::invalid_argument for a batch size below 1, or larger than this rank's examples
-  // where drop_last would then leave no batch, and for a sampler made for another number of
-  // examples: the message has both numbers.
+  // where drop_last would then leave no batch, for a sampler made for another number of examples,
+  // and for more examples consumed than there are: the message has both numbers.
   DataLoader(const Dataset& dataset, const DistributedSampler& sampler,
              const DataLoaderOptions& options = {});
   ~DataLoader();
 
-  // Batches in an epoch.
+  // Batches in a whole epoch, and in this one: fewer where it had been begun.
   int64_t num_batches() const;
+  int64_t num_batches(int64_t epoch) const;
   // The epoch that begin() started last; the one that it will start first before that.
   int64_t epoch() const;
 

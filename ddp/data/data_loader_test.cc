@@ -180,6 +180,37 @@ TEST_P(DataLoaderTest, ARankWithoutExamplesHasNoBatches) {
   EXPECT_EQ(loader.epoch(), 1);
 }
 
+TEST_P(DataLoaderTest, GoesOnWithAnEpochThatWasBegun) {
+  const Numbers dataset(103);
+  const DistributedSampler sampler(103, {.rank = 1, .world_size = 2, .seed = 9});
+  DataLoader whole(dataset, sampler, Options(10));
+  for (int i = 0; i < 6 + 2; ++i) whole.Next();  // with the end of the first epoch
+  DataLoaderOptions options = Options(10);
+  options.first_epoch = 1;
+  options.first_epoch_consumed = 20;
+  DataLoader rest(dataset, sampler, options);
+  EXPECT_EQ(rest.num_batches(), 6);
+  EXPECT_EQ(rest.num_batches(1), 5);
+  EXPECT_EQ(rest.num_batches(2), 6);
+  for (int i = 0; i < 5 + 1 + 6; ++i) {
+    const std::optional<Batch> expected = whole.Next(), batch = rest.Next();
+    ASSERT_EQ(batch.has_value(), expected.has_value()) << i;
+    EXPECT_EQ(rest.epoch(), whole.epoch());
+    if (!batch) continue;
+    EXPECT_EQ(ValuesOf(*batch), ValuesOf(*expected)) << i;
+  }
+}
+
+TEST_P(DataLoaderTest, TheRestOfAnEpochMayBeNoBatch) {
+  const Numbers dataset(10);
+  DataLoaderOptions options = Options(4);
+  options.drop_last = true;
+  options.first_epoch_consumed = 8;
+  DataLoader loader(dataset, DistributedSampler(10, {.shuffle = false}), options);
+  EXPECT_TRUE(OneEpoch(loader).empty());
+  EXPECT_THAT(OneEpoch(loader), ElementsAre(Values{0, 1, 2, 3}, Values{4, 5, 6, 7}));
+}
+
 TEST_P(DataLoaderTest, SaysWhatIsWrong) {
   const Numbers dataset(10);
   const auto message = [&](const DistributedSampler& sampler, const DataLoaderOptions& options) {
@@ -196,6 +227,9 @@ TEST_P(DataLoaderTest, SaysWhatIsWrong) {
   DataLoaderOptions negative = Options(1);
   negative.first_epoch = -1;
   EXPECT_THAT(message(sampler, negative), HasSubstr("first_epoch (-1)"));
+  DataLoaderOptions beyond = Options(1);
+  beyond.first_epoch_consumed = 10;
+  EXPECT_THAT(message(sampler, beyond), HasSubstr("10 examples of an epoch of 10"));
 }
 
 // Waits in GetBatch until it is let through, and counts the calls.

@@ -115,15 +115,15 @@ Prefetcher::Made Prefetcher::MakeOne() {
     epoch_ = wanted;
     index_ = 0;
   }
-  Made made{.epoch = epoch_, .batch = {}, .error = nullptr};
-  try {
-    made.batch = maker_.Make(epoch_, index_);
-  } catch (...) {
-    made.error = std::current_exception();
-  }
-  if (++index_ == maker_.num_batches()) {
+  while (index_ >= maker_.num_batches(epoch_)) {
     ++epoch_;
     index_ = 0;
+  }
+  Made made{.epoch = epoch_, .batch = {}, .error = nullptr};
+  try {
+    made.batch = maker_.Make(epoch_, index_++);
+  } catch (...) {
+    made.error = std::current_exception();
   }
   return made;
 }

@@ -24,7 +24,7 @@ namespace ddp {
 class Prefetcher {
  public:
   // Starts with the first batch of `first_epoch`, and works ahead up to `max_groups` (at least 1).
-  // `maker` must have batches.
+  // A whole epoch of `maker` must have batches.
   Prefetcher(BatchMaker maker, int64_t first_epoch, int max_groups);
   // Returns as soon as the batch that is being made is done.
   ~Prefetcher();

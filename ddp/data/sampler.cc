@@ -44,25 +44,32 @@ DistributedSampler::DistributedSampler(int64_t dataset_size,
   }
 }
 
-std::vector<int64_t> DistributedSampler::Indices(int64_t epoch) const {
+std::vector<int64_t> DistributedSampler::Indices(int64_t epoch, int64_t consumed) const {
+  std::vector<int64_t> mine(num_examples(consumed));
   const std::vector<int64_t> order = Order(dataset_size_, options_.shuffle, options_.seed, epoch);
-  std::vector<int64_t> mine(num_examples());
-  for (int64_t i = 0; i < num_examples(); ++i) {
-    const int64_t position = options_.rank + i * options_.world_size;
-    mine[i] = order[position % dataset_size_];  // beyond the end only to pad
+  int64_t position = consumed + options_.rank;
+  for (int64_t& index : mine) {
+    index = order[position % dataset_size_];  // beyond the end only to pad
+    position += options_.world_size;
   }
   return mine;
 }
 
-int64_t DistributedSampler::num_examples() const {
+int64_t DistributedSampler::num_examples(int64_t consumed) const {
+  if (consumed < 0 || consumed >= dataset_size_) {
+    throw std::invalid_argument(
+        fmt::format("DistributedSampler: {} examples of an epoch of {} can't have been consumed",
+                    consumed, dataset_size_));
+  }
+  const int64_t left = dataset_size_ - consumed;
   const int64_t world = options_.world_size;
   switch (options_.uneven) {
     case DistributedSamplerOptions::Uneven::kPad:
-      return (dataset_size_ + world - 1) / world;
+      return (left + world - 1) / world;
     case DistributedSamplerOptions::Uneven::kDrop:
-      return dataset_size_ / world;
+      return left / world;
     case DistributedSamplerOptions::Uneven::kExact:
-      return (dataset_size_ - options_.rank + world - 1) / world;
+      return (left - options_.rank + world - 1) / world;
   }
   return 0;
 }

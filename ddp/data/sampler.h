@@ -3,6 +3,10 @@
 // Each epoch the same permutation of all examples is drawn on every rank from (seed, epoch); rank r
 // takes every world_size-th from position r, so global batch b of W ranks holds the same examples
 // whatever W is. PyTorch's DistributedSampler deals the same way.
+//
+// An epoch that was begun can be gone on with by any number of ranks: where all of them together
+// have had the first `consumed` examples of the permutation, the rest is dealt out in the same way.
+// With as many ranks as before, each gets what it would have got.
 #pragma once
 
 #include <cstdint>
@@ -29,11 +33,12 @@ class DistributedSampler {
   // dataset, and one of fewer than world_size examples that kDrop would leave nothing of.
   explicit DistributedSampler(int64_t dataset_size, const DistributedSamplerOptions& options = {});
 
-  // This rank's examples of `epoch`, in order.
-  std::vector<int64_t> Indices(int64_t epoch) const;
-  // How many Indices() gives, the same for every epoch. 0 only for kExact with fewer examples than
-  // ranks.
-  int64_t num_examples() const;
+  // This rank's examples of `epoch`, in order, after `consumed` ones of all ranks. Throws
+  // std::invalid_argument unless 0 <= consumed < dataset_size().
+  std::vector<int64_t> Indices(int64_t epoch, int64_t consumed = 0) const;
+  // How many Indices() gives, the same for every epoch. 0 only where fewer examples than ranks are
+  // left, for kExact and kDrop.
+  int64_t num_examples(int64_t consumed = 0) const;
 
   // Examples of all ranks together, none repeated.
   int64_t dataset_size() const { return dataset_size_; }

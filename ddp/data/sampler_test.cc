@@ -12,8 +12,10 @@ namespace {
 
 using Uneven = DistributedSamplerOptions::Uneven;
 
-std::vector<int64_t> Iota(int64_t count) {
-  std::vector<int64_t> values(count);
+using Values = std::vector<int64_t>;
+
+Values Iota(int64_t count) {
+  Values values(count);
   std::iota(values.begin(), values.end(), 0);
   return values;
 }
@@ -118,6 +120,46 @@ TEST(DistributedSamplerTest, OrdersDependOnSeedAndEpochAlone) {
   EXPECT_NE(first, Iota(50));
   EXPECT_EQ(first, DistributedSampler(50, {.seed = 1}).Indices(0));
   EXPECT_NE(first, DistributedSampler(50, {.seed = 2}).Indices(0));
+}
+
+// The ranks that went before had `consumed` examples; so each example of the epoch comes once.
+TEST(DistributedSamplerTest, AnyNumberOfRanksGoesOnWithAnEpoch) {
+  const int64_t size = 101;
+  const auto order = DistributedSampler(size, {.seed = 3}).Indices(4);
+  for (const int64_t consumed : {0, 1, 24, 60, 99, 100}) {
+    for (const int world : {1, 2, 3, 8}) {
+      Values rest(order.begin() + consumed, order.end());
+      std::sort(rest.begin(), rest.end());
+      Values dealt;
+      for (int rank = 0; rank < world; ++rank) {
+        const DistributedSampler sampler(
+            size, {.rank = rank, .world_size = world, .seed = 3, .uneven = Uneven::kExact});
+        const Values mine = sampler.Indices(4, consumed);
+        EXPECT_EQ(sampler.num_examples(consumed), static_cast<int64_t>(mine.size()));
+        dealt.insert(dealt.end(), mine.begin(), mine.end());
+      }
+      std::sort(dealt.begin(), dealt.end());
+      EXPECT_EQ(dealt, rest) << consumed << " consumed, " << world << " ranks";
+    }
+  }
+}
+
+TEST(DistributedSamplerTest, AsManyRanksGoOnAsIfNothingHadBeen) {
+  for (const Uneven uneven : {Uneven::kPad, Uneven::kDrop, Uneven::kExact}) {
+    for (int rank = 0; rank < 3; ++rank) {
+      const DistributedSampler sampler(
+          50, {.rank = rank, .world_size = 3, .seed = 3, .uneven = uneven});
+      Values rest = sampler.Indices(1);
+      rest.erase(rest.begin(), rest.begin() + 8);
+      EXPECT_EQ(sampler.Indices(1, /*consumed=*/24), rest);
+    }
+  }
+}
+
+TEST(DistributedSamplerTest, RefusesToHaveConsumedMoreThanThereIs) {
+  const DistributedSampler sampler(10);
+  EXPECT_THROW(sampler.Indices(0, 10), std::invalid_argument);
+  EXPECT_THROW(sampler.num_examples(-1), std::invalid_argument);
 }
 
 TEST(DistributedSamplerTest, SaysWhatIsWrong) {

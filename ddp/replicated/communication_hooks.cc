@@ -54,10 +54,11 @@ class Words {
 
 }  // namespace
 
-ChosenHook MakeHook(std::string_view name) {
+ChosenHook MakeHook(std::string_view name, int64_t first_step) {
   // From the innermost outwards.
   std::vector<std::string_view> names = Split(name, '+');
-  ChosenHook chosen{AllReduceGradients, {}};
+  ChosenHook chosen;
+  chosen.hook = AllReduceGradients;
   for (size_t i = names.size(); i-- > 0;) {
     const Words words(names[i]);
     const bool innermost = i + 1 == names.size();
@@ -70,19 +71,22 @@ ChosenHook MakeHook(std::string_view name) {
       chosen.hook = CompressTo(ops::DType::kBFloat16, std::move(inner));
     } else if (words.Is("int8", 0) && innermost) {
       chosen.hook = QuantizeTo8Bits();
+      chosen.remembers = true;
     } else if (words.Is("topk", 1) && innermost) {
       chosen.hook = TopK(words.Number(1, 0.01));
+      chosen.remembers = true;
     } else if (words.Is("powersgd", 2)) {
-      PowerSgdOptions options;
+      PowerSgdOptions options{.first_step = first_step};
       options.matrix_approximation_rank = words.Number(1, options.matrix_approximation_rank);
       options.start_step = words.Number(2, options.start_step);
       chosen.hook = PowerSgd(options, std::move(inner));
+      chosen.remembers = true;
     } else if (words.Is("local", 2) && i == 0) {
       const int64_t start = words.Number<int64_t>(2, 100);
       const int64_t period = words.Number<int64_t>(1, PeriodicAveragerOptions().period);
       if (period < 1) ThrowUnknown(names[i]);
-      chosen.hook = LocalSgd({.start_step = start}, std::move(inner));
-      chosen.averaging = {.period = period, .warm_up_steps = start};
+      chosen.hook = LocalSgd({.start_step = start, .first_step = first_step}, std::move(inner));
+      chosen.averaging = {.period = period, .warm_up_steps = start, .first_step = first_step};
     } else {
       ThrowUnknown(name);
     }

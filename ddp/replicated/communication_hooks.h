@@ -5,6 +5,7 @@
 //   if (chosen.averaging) averager.emplace(model.Parameters(), *group, *chosen.averaging);
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string_view>
 
@@ -22,6 +23,9 @@ struct ChosenHook {
   CommunicationHook hook;
   // What a PeriodicAverager must do after each step; for `local` only.
   std::optional<PeriodicAveragerOptions> averaging;
+  // Whether it carries something over from step to step, each rank its own, which a training that
+  // goes on from a checkpoint lacks at first: int8, topk and powersgd.
+  bool remembers = false;
 };
 
 // none                         a plain all-reduce
@@ -32,7 +36,9 @@ struct ChosenHook {
 // local[:PERIOD[:START]]       LocalSgd from step START (100) on, averaged every PERIOD (4) steps
 //
 // fp16, bf16, powersgd and local may be put around another with a plus sign: "fp16+powersgd:2",
-// "local:8+bf16"; local must be the first. Throws std::invalid_argument that lists what there is.
-ChosenHook MakeHook(std::string_view name);
+// "local:8+bf16"; local must be the first. `first_step` is the one that the hook sees first: not 0
+// where a training goes on from a checkpoint. Throws std::invalid_argument that lists what there
+// is.
+ChosenHook MakeHook(std::string_view name, int64_t first_step = 0);
 
 }  // namespace ddp

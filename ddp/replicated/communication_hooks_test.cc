@@ -53,6 +53,29 @@ TEST(MakeHook, LocalIsAveraged) {
   EXPECT_EQ(averaging->warm_up_steps, 50);
 }
 
+// A training that goes on at step 3 does what the others would have done in their fourth.
+TEST(MakeHook, CountsFromTheFirstStep) {
+  RunRanks(2, [](TestRank& rank) {
+    const auto group = rank.Join();
+    CountingGroup counting(*group);
+    const GradientBucket bucket = MakeBucket({{20, 70}, {3}}, ops::DType::kFloat32, /*gap=*/0);
+    MakeHook("local:8:3", /*first_step=*/3).hook(counting, bucket)->Wait();
+    EXPECT_THAT(counting.calls(), testing::IsEmpty());
+    MakeHook("powersgd:1:3", /*first_step=*/3).hook(counting, bucket)->Wait();
+    EXPECT_EQ(counting.calls().size(), 2u);
+  });
+  EXPECT_EQ(MakeHook("local:8:3", 5).averaging->first_step, 5);
+}
+
+TEST(MakeHook, TellsWhatHooksRemember) {
+  for (const char* const name : {"int8", "topk", "powersgd", "local+int8", "fp16+topk"}) {
+    EXPECT_TRUE(MakeHook(name).remembers) << name;
+  }
+  for (const char* const name : {"none", "fp16", "local", "local+bf16"}) {
+    EXPECT_FALSE(MakeHook(name).remembers) << name;
+  }
+}
+
 TEST(MakeHook, ListsThemWhenAskedForAnother) {
   for (const char* const name : {"", "fp8", "fp16:2", "none+fp16", "fp16+", "int8+fp16", "topk:x",
                                  "topk:0.1:2", "powersgd:1.5", "bf16+local", "local:0"}) {

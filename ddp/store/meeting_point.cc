@@ -3,14 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
-#include <cstdlib>
-#include <limits>
-#include <stdexcept>
 #include <utility>
 #include <vector>
 
 #include "ddp/errors.h"
+#include "ddp/store/rank_variables.h"
 #include "ddp/store/socket.h"
 #include "ddp/store/tcp_store.h"
 
@@ -19,54 +16,34 @@ namespace {
 
 std::string DoneKey(int rank) { return fmt::format("launch/done/{}", rank); }
 
-// The value of `name`, or of what mpirun calls it.
-std::string Variable(const std::string& name, const char* mpirun_name = "") {
-  for (const char* each : {name.c_str(), mpirun_name}) {
-    const char* value = std::getenv(each);
-    if (value != nullptr && *value != '\0') return value;
-  }
-  throw std::invalid_argument(fmt::format(
-      "{} is not set: a rank needs RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT", name));
-}
-
-int Number(const std::string& name, const std::string& text, int low, int high) {
-  int value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value < low || value > high) {
-    throw std::invalid_argument(
-        fmt::format("{}={}: expected a number from {} to {}", name, text, low, high));
-  }
-  return value;
-}
-
 }  // namespace
 
-MeetingPlace MeetingPlaceFromEnvironment() {
-  MeetingPlace place;
-  place.world_size = Number("WORLD_SIZE", Variable("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE"), 1,
-                            std::numeric_limits<int>::max());
-  place.rank = Number("RANK", Variable("RANK", "OMPI_COMM_WORLD_RANK"), 0, place.world_size - 1);
-  place.host = Variable("MASTER_ADDR");
-  place.port = Number("MASTER_PORT", Variable("MASTER_PORT"), 1, 65535);
-  return WithStoreOfLauncher(place);
+MeetingPlace MeetingPlaceFrom(const Environment& environment) {
+  std::optional<RankPlace> place = ReadTorchrunPlace(environment);
+  if (!place) place = ReadOpenMpiPlace(environment);
+  const MasterAddress master = ReadMasterAddress(environment);
+  if (!place) ThrowMissing("RANK");
+  if (!master.host) ThrowMissing("MASTER_ADDR");
+  if (!master.port) ThrowMissing("MASTER_PORT");
+  return WithStoreOfLauncher(
+      {.host = *master.host, .port = *master.port, .rank = place->rank, .world_size = place->size},
+      environment);
 }
 
-std::string StoreToken(const std::string& run_id, int64_t restart_count) {
+std::string StoreToken(const std::string& run_id, const std::string& restart_count) {
   return fmt::format("{}.{}", run_id, restart_count);
 }
 
-MeetingPlace WithStoreOfLauncher(MeetingPlace place) {
-  const char* address = std::getenv(kStoreHostedVariable);
-  if (address == nullptr) return place;
-  const HostAndPort parsed = ParseAddress(address);
+MeetingPlace WithStoreOfLauncher(MeetingPlace place, const Environment& environment) {
+  const std::optional<std::string> address = TextOf(environment, kStoreHostedVariable);
+  if (!address) return place;
+  const HostAndPort parsed = ParseAddress(*address);
   place.host = parsed.host;
   place.port = parsed.port;
   place.is_hosted = true;
-  const char* run_id = std::getenv(kRunIdVariable);
-  const char* restart_count = std::getenv(kRestartCountVariable);
-  if (run_id != nullptr && restart_count != nullptr) {
-    place.token = fmt::format("{}.{}", run_id, restart_count);
-  }
+  const std::optional<std::string> run_id = TextOf(environment, kRunIdVariable);
+  const std::optional<std::string> restart_count = TextOf(environment, kRestartCountVariable);
+  if (run_id && restart_count) place.token = StoreToken(*run_id, *restart_count);
   return place;
 }
 

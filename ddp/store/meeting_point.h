@@ -6,12 +6,12 @@
 //   point.Leave(30s);   // rank 0 holds the store until all have left
 #pragma once
 
-#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
 
 #include "ddp/duration.h"
+#include "ddp/environment.h"
 #include "ddp/store/store.h"
 #include "ddp/store/tcp_store_server.h"
 
@@ -30,19 +30,20 @@ struct MeetingPlace {
 inline constexpr char kRunIdVariable[] = "DDP_RUN_ID";
 inline constexpr char kRestartCountVariable[] = "DDP_RESTART_COUNT";
 
-// What opens the launcher's store for the ranks of one generation, and no other.
-std::string StoreToken(const std::string& run_id, int64_t restart_count);
-
-// The same place, but for a store that the launcher holds, if the variables above name one. Throws
-// std::invalid_argument when that is no address.
-MeetingPlace WithStoreOfLauncher(MeetingPlace place);
+// What opens the launcher's store for the ranks of one generation, and no other, by the values of
+// these variables.
+std::string StoreToken(const std::string& run_id, const std::string& restart_count);
 
 // Set where the launcher holds the store: at this address, "HOST:PORT".
 inline constexpr char kStoreHostedVariable[] = "DDP_STORE_HOSTED";
 
+// The same place, but for a store that the launcher holds, if the variable above names one. Throws
+// std::invalid_argument when that is no address.
+MeetingPlace WithStoreOfLauncher(MeetingPlace place, const Environment& environment);
+
 // From RANK and WORLD_SIZE (under mpirun its own variables serve, too), MASTER_ADDR, MASTER_PORT.
 // Throws std::invalid_argument that names the variable that is missing or makes no sense.
-MeetingPlace MeetingPlaceFromEnvironment();
+MeetingPlace MeetingPlaceFrom(const Environment& environment);
 
 class MeetingPoint {
  public:

@@ -10,6 +10,7 @@
 #include <stdexcept>
 
 #include "launch/flags/parser.h"
+#include "launch/flags/signal_names.h"
 #include "launch/text/text.h"
 
 // Flags without a default of their own take what suits the model (launch/models/catalog).
@@ -53,7 +54,7 @@ ABSL_FLAG(std::optional<std::string>, on_nonfinite, std::nullopt,
 ABSL_FLAG(int64_t, seed, 0, "of initial weights, synthetic data and the order of examples");
 
 ABSL_FLAG(int64_t, nproc_per_node, 2,
-          "ranks to start on this machine; where RANK is set, this is one already");
+          "ranks to start on this machine, unless a launcher started this one: see --launcher");
 ABSL_FLAG(int64_t, max_restarts, 0,
           "how often all ranks are started again after a failure, from the last checkpoint");
 ABSL_FLAG(
@@ -79,6 +80,21 @@ ABSL_FLAG(absl::Duration, heartbeat_timeout, absl::Seconds(60),
 ABSL_FLAG(std::string, flight_record_dir, "",
           "folder for what the ranks' collectives did last, when one fails or on SIGUSR2");
 
+ABSL_FLAG(std::string, checkpoint_dir, "", "folder for checkpoints, from which a run goes on");
+ABSL_FLAG(int64_t, checkpoint_every, 500,
+          "steps between checkpoints; 0: only at the end, where there always is one");
+ABSL_FLAG(int64_t, keep, 2, "checkpoints that stay, the newest ones");
+ABSL_FLAG(std::string, resume, "auto",
+          "auto: go on from the newest whole checkpoint, if there is one; must: only from one; "
+          "never: begin anew, in a folder without checkpoints");
+ABSL_FLAG(std::string, stop_signal, "USR1",
+          "with --checkpoint_dir: asks the run to save what it has, and to end with exit code 75; "
+          "so does TERM");
+ABSL_FLAG(absl::Duration, stop_before_end, absl::Minutes(2),
+          "the same so long before the end of the job that Slurm tells");
+ABSL_FLAG(std::string, init_from, "",
+          "safetensors file with weights to begin with, of --save, PyTorch or Hugging Face");
+
 ABSL_FLAG(int64_t, log_every, 50, "steps between lines of progress");
 ABSL_FLAG(int64_t, eval_every, 0, "steps between evaluations; 0: only at the end");
 ABSL_FLAG(std::string, summary_json, "", "file for a summary of the run");
@@ -97,9 +113,13 @@ const FlagGroups& Groups() {
         "weight_decay", "clip_norm", "schedule", "warmup_steps", "step_size", "accumulate_steps",
         "precision", "average", "on_nonfinite", "seed"}},
       {"Ranks",
-       {"nproc_per_node", "max_restarts", "backend", "interface", "device", "threads",
-        "bucket_bytes", "hook", "find_unused_parameters", "static_graph", "sync_batch_norm",
-        "overlap_optimizer", "timeout", "heartbeat_timeout", "flight_record_dir"}},
+       {"nproc_per_node", "max_restarts", "launcher", "expect_world", "backend", "interface",
+        "device", "threads", "bucket_bytes", "hook", "find_unused_parameters", "static_graph",
+        "sync_batch_norm", "overlap_optimizer", "timeout", "heartbeat_timeout",
+        "flight_record_dir"}},
+      {"Checkpoints",
+       {"checkpoint_dir", "checkpoint_every", "keep", "resume", "stop_signal", "stop_before_end",
+        "init_from"}},
       {"Output", {"log_every", "eval_every", "summary_json", "losses", "save"}},
   };
   return groups;
@@ -168,6 +188,13 @@ TrainOptions OptionsFromFlags(const Environment& environment) {
   options.timeout = absl::ToChronoNanoseconds(absl::GetFlag(FLAGS_timeout));
   options.heartbeat_timeout = absl::ToChronoNanoseconds(absl::GetFlag(FLAGS_heartbeat_timeout));
   options.flight_record_dir = absl::GetFlag(FLAGS_flight_record_dir);
+  options.checkpoint_dir = FromUsersDirectory(absl::GetFlag(FLAGS_checkpoint_dir), environment);
+  options.checkpoint_every = absl::GetFlag(FLAGS_checkpoint_every);
+  options.keep = absl::GetFlag(FLAGS_keep);
+  options.resume = absl::GetFlag(FLAGS_resume);
+  options.stop_signal = ParseStopSignal(absl::GetFlag(FLAGS_stop_signal));
+  options.stop_before_end = absl::ToChronoNanoseconds(absl::GetFlag(FLAGS_stop_before_end));
+  options.init_from = FromUsersDirectory(absl::GetFlag(FLAGS_init_from), environment);
   options.log_every = absl::GetFlag(FLAGS_log_every);
   options.eval_every = absl::GetFlag(FLAGS_eval_every);
   options.summary_json = FromUsersDirectory(absl::GetFlag(FLAGS_summary_json), environment);
@@ -227,6 +254,7 @@ CommandLine ParseCommandLine(const std::vector<std::string>& arguments,
       NumberFrom(1, 1024, "nproc_per_node", absl::GetFlag(FLAGS_nproc_per_node));
   command_line.max_restarts =
       NumberFrom(0, 1'000'000, "max_restarts", absl::GetFlag(FLAGS_max_restarts));
+  command_line.launcher = ReadLauncherFlags();
   command_line.train = OptionsFromFlags(environment);
   Validate(command_line.train);
   return command_line;

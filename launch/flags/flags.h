@@ -1,10 +1,11 @@
-// The trainer's flags, all of them, in one place. flags.cc defines and groups them; nothing else
-// reads a flag: the rest of the program sees TrainOptions.
+// The trainer's flags, all of them, in one place. flags.cc defines and groups them, but for those
+// in launcher.h; nothing else reads a flag: the rest of the program sees TrainOptions.
 #pragma once
 
 #include <string>
 #include <vector>
 
+#include "launch/flags/launcher.h"
 #include "launch/topology/topology.h"
 #include "launch/trainer/options.h"
 
@@ -13,6 +14,7 @@ namespace launch {
 struct CommandLine {
   int num_ranks = 2;     // --nproc_per_node
   int max_restarts = 0;  // --max_restarts
+  LauncherFlags launcher;
   TrainOptions train;
 };
 

@@ -70,6 +70,8 @@ TEST_F(Flags, AdamHasItsOwnLearningRateAndNoMomentum) {
 
 TEST_F(Flags, EveryFlagArrives) {
   const CommandLine parsed = Parse({"--nproc_per_node=3",
+                                    "--launcher=slurm",
+                                    "--expect_world=3",
                                     "--model=mlp",
                                     "--hidden=64,32",
                                     "--data=synthetic",
@@ -89,6 +91,11 @@ TEST_F(Flags, EveryFlagArrives) {
                                     "--timeout=90s",
                                     "--heartbeat_timeout=20s",
                                     "--flight_record_dir=/records",
+                                    "--checkpoint_dir=/checkpoints",
+                                    "--checkpoint_every=33",
+                                    "--keep=4",
+                                    "--resume=must",
+                                    "--init_from=/i",
                                     "--log_every=11",
                                     "--eval_every=22",
                                     "--summary_json=/s.json",
@@ -112,6 +119,8 @@ TEST_F(Flags, EveryFlagArrives) {
                                     "--static_graph",
                                     "--save=/w"});
   EXPECT_EQ(parsed.num_ranks, 3);
+  EXPECT_EQ(parsed.launcher.launcher, Launcher::kSlurm);
+  EXPECT_EQ(parsed.launcher.expected_world_size, 3);
   const TrainOptions& train = parsed.train;
   EXPECT_EQ(train.hidden, (std::vector<int64_t>{64, 32}));
   EXPECT_EQ(train.data.ToString(), "synthetic");
@@ -129,6 +138,11 @@ TEST_F(Flags, EveryFlagArrives) {
   EXPECT_EQ(train.timeout, std::chrono::seconds(90));
   EXPECT_EQ(train.heartbeat_timeout, std::chrono::seconds(20));
   EXPECT_EQ(train.flight_record_dir, "/records");
+  EXPECT_EQ(train.checkpoint_dir, "/checkpoints");
+  EXPECT_EQ(train.checkpoint_every, 33);
+  EXPECT_EQ(train.keep, 4);
+  EXPECT_EQ(train.resume, "must");
+  EXPECT_EQ(train.init_from, "/i");
   EXPECT_EQ(train.log_every, 11);
   EXPECT_EQ(train.eval_every, 22);
   EXPECT_EQ(train.summary_json, "/s.json");
@@ -233,6 +247,8 @@ INSTANTIATE_TEST_SUITE_P(
         BadCase{{"--nproc_per_node=0"}, "--nproc_per_node=0: expected a whole number from 1"},
         BadCase{{"--max_restarts=-1"}, "--max_restarts=-1: expected a whole number from 0"},
         BadCase{{"--nproc_per_node=-2"}, "--nproc_per_node=-2: expected a whole number from 1"},
+        BadCase{{"--launcher=slrum"}, "--launcher=slrum: unknown launcher 'slrum'; did you mean"},
+        BadCase{{"--expect_world=-1"}, "--expect_world=-1: expected a number of ranks"},
         BadCase{{"--model=cnn"}, "--model=cnn: unknown model 'cnn'; known: linear, mlp, convnet, "},
         BadCase{{"--hidden=64,,32"}, "--hidden=64,,32: expected whole numbers"},
         BadCase{{"--hidden="}, "--hidden=: expected whole numbers"},
@@ -252,13 +268,16 @@ TEST(Help, ExplainsEveryFlagOnce) {
   EXPECT_THAT(help, HasSubstr("[synthetic for linear/gpt, digits for mlp/convnet/resnet]"));
   int num_flags = 0;
   for (const auto& [name, flag] : absl::GetAllFlags()) {
-    if (!std::string(flag->Filename()).ends_with("launch/flags/flags.cc")) continue;
+    const std::string file(flag->Filename());
+    if (!file.ends_with("launch/flags/flags.cc") && !file.ends_with("launch/flags/launcher.cc")) {
+      continue;
+    }
     ++num_flags;
     const std::string entry = "\n  --" + std::string(name) + " ";
     EXPECT_NE(help.find(entry), std::string::npos) << name << " is in no group";
     EXPECT_EQ(help.find(entry), help.rfind(entry)) << name << " is explained twice";
   }
-  EXPECT_EQ(num_flags, 45);
+  EXPECT_EQ(num_flags, 54);
 }
 
 }  // namespace

@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <csignal>
 #include <optional>
 #include <stdexcept>
 #include <utility>
@@ -66,21 +65,6 @@ const FlagGroups& Groups() {
       {"Failures", {"max_restarts", "max_stalled_attempts", "grace", "stop_signal", "error_file"}},
       {"Logs", {"log_dir", "log_prefix"}}};
   return groups;
-}
-
-int StopSignal() {
-  const std::string text = absl::GetFlag(FLAGS_stop_signal);
-  int signal = 0;
-  try {
-    signal = ParseSignal(text);
-  } catch (const std::invalid_argument& error) {
-    throw std::invalid_argument(fmt::format("--stop_signal={}", error.what()));
-  }
-  if (signal == SIGUSR2) {
-    throw std::invalid_argument(
-        "--stop_signal=USR2: expected another one, as USR2 asks ranks for their flight records");
-  }
-  return signal;
 }
 
 std::chrono::milliseconds Milliseconds(const char* name, absl::Duration value) {
@@ -196,7 +180,7 @@ RunCommandLine ParseRunCommandLine(const std::vector<std::string>& arguments,
       NumberFrom(1, kMany, "max_stalled_attempts", absl::GetFlag(FLAGS_max_stalled_attempts));
   agent.group = Group(agent.command, environment);
   agent.grace = Milliseconds("grace", absl::GetFlag(FLAGS_grace));
-  agent.stop_signal = StopSignal();
+  agent.stop_signal = ParseStopSignal(absl::GetFlag(FLAGS_stop_signal));
   agent.prefix_lines = absl::GetFlag(FLAGS_log_prefix);
   agent.log_dir = FromUsersDirectory(absl::GetFlag(FLAGS_log_dir), environment);
   agent.error_file = FromUsersDirectory(absl::GetFlag(FLAGS_error_file), environment);

@@ -19,4 +19,18 @@ int ParseSignal(const std::string& text) {
       fmt::format("'{}': expected a signal that can be caught, such as USR1", text));
 }
 
+int ParseStopSignal(const std::string& text) {
+  int signal = 0;
+  try {
+    signal = ParseSignal(text);
+  } catch (const std::invalid_argument& error) {
+    throw std::invalid_argument(fmt::format("--stop_signal={}", error.what()));
+  }
+  if (signal == SIGUSR2) {
+    throw std::invalid_argument(
+        "--stop_signal=USR2: expected another one, as USR2 asks ranks for their flight records");
+  }
+  return signal;
+}
+
 }  // namespace launch

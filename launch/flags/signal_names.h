@@ -9,4 +9,7 @@ namespace launch {
 // signal that a program can catch.
 int ParseSignal(const std::string& text);
 
+// The value of --stop_signal. Throws std::invalid_argument, with the flag, also for USR2.
+int ParseStopSignal(const std::string& text);
+
 }  // namespace launch

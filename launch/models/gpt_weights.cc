@@ -181,17 +181,17 @@ class File {
   std::map<std::string, ops::NamedTensor> tensors_;
 };
 
-int64_t HeadsOf(const File& file, std::optional<int64_t> heads, int64_t width) {
-  if (!heads) heads = file.Number("heads");
-  if (!heads) heads = file.Number("n_head");
-  return heads.value_or(std::max<int64_t>(1, width / 64));
+std::optional<int64_t> HeadsOf(const File& file) {
+  const std::optional<int64_t> heads = file.Number("heads");
+  return heads ? heads : file.Number("n_head");
 }
 
 GptOptions OptionsOf(const File& file, std::optional<int64_t> heads) {
   const Tensor& tokens = file.Matrix("wte.weight");
+  if (!heads) heads = HeadsOf(file);
   const GptOptions options = {.layers = file.NumBlocks(),
                               .width = tokens.dim(1),
-                              .heads = HeadsOf(file, heads, tokens.dim(1)),
+                              .heads = heads.value_or(std::max<int64_t>(1, tokens.dim(1) / 64)),
                               .context = file.Matrix("wpe.weight").dim(0),
                               .vocab = tokens.dim(0)};
   try {
@@ -212,6 +212,15 @@ std::unique_ptr<Gpt> LoadGpt(const std::string& path, std::optional<int64_t> hea
   auto model = std::make_unique<Gpt>(options, generator);
   file.CopyTo(model->Parameters());
   return model;
+}
+
+void LoadGptWeights(const std::string& path, const Gpt& model) {
+  const File file(path);
+  const int64_t heads = model.options().heads;
+  if (const int64_t told = HeadsOf(file).value_or(heads); told != heads) {
+    Fail(path, fmt::format("its metadata say {} heads, the model has {}", told, heads));
+  }
+  file.CopyTo(model.Parameters());
 }
 
 }  // namespace launch

@@ -22,4 +22,8 @@ namespace launch {
 // name) or doesn't fit (by the file's): all of it, so that one look mends a file.
 std::unique_ptr<Gpt> LoadGpt(const std::string& path, std::optional<int64_t> heads = {});
 
+// The weights of such a file, into a model of the same extents. Throws the same, also where the
+// metadata tell another number of heads than the model has.
+void LoadGptWeights(const std::string& path, const Gpt& model);
+
 }  // namespace launch

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <exception>
 #include <optional>
+#include <stdexcept>
 #include <string>
 
 #include "ddp/errors.h"
@@ -21,14 +22,22 @@ namespace {
 constexpr ddp::Duration kFarewell = std::chrono::seconds(30);
 constexpr ddp::Duration kFarewellAfterFailure = std::chrono::seconds(1);
 
+// The descriptor by which the agent hears of this rank; -1 where there is none.
+int AgentFd() {
+  const std::optional<std::string> fd = ProcessEnvironment()(kReportFdVariable);
+  return fd ? std::atoi(fd->c_str()) : -1;
+}
+
+// In one piece.
+void Tell(int agent, const std::string& line) {
+  [[maybe_unused]] const ssize_t written = write(agent, line.data(), line.size());
+}
+
 // Who is told why this rank failed.
 class FailureReporter {
  public:
-  explicit FailureReporter(int rank) : rank_(rank) {
-    const std::optional<std::string> fd = ProcessEnvironment()(kReportFdVariable);
-    if (!fd) return;
-    agent_ = std::atoi(fd->c_str());
-    fcntl(agent_, F_SETFD, FD_CLOEXEC);  // not for programs that this rank starts
+  explicit FailureReporter(int rank) : rank_(rank), agent_(AgentFd()) {
+    if (agent_ >= 0) fcntl(agent_, F_SETFD, FD_CLOEXEC);  // not for programs that this rank starts
   }
 
   void Report(std::optional<int> lost_peer, std::string reason) const {
@@ -39,13 +48,12 @@ class FailureReporter {
       fmt::print(stderr, "rank {} failed: {}\n", rank_, OneLine(reason));
       return;
     }
-    const std::string line = Encode({std::chrono::steady_clock::now(), lost_peer, reason});
-    [[maybe_unused]] const ssize_t written = write(agent_, line.data(), line.size());
+    Tell(agent_, Encode({std::chrono::steady_clock::now(), lost_peer, reason}));
   }
 
  private:
   const int rank_;
-  int agent_ = -1;
+  const int agent_;
 };
 
 // Calls `body`; returns whether it ended without an exception, and reports the one that it threw.
@@ -63,7 +71,25 @@ bool Succeeds(const FailureReporter& reporter, const std::function<void()>& body
   return false;
 }
 
+ddp::MeetingPlace PlaceOf(const Identity& identity) {
+  const auto& [host, ports, host_why, ports_why] = identity.rendezvous;
+  if (host.empty() || ports.empty()) {
+    throw std::invalid_argument(
+        fmt::format("nobody says where the ranks meet: {}; set MASTER_ADDR and MASTER_PORT",
+                    host.empty() ? host_why : ports_why));
+  }
+  return ddp::WithStoreOfLauncher({.host = host,
+                                   .port = ports.front(),
+                                   .rank = identity.rank,
+                                   .world_size = identity.world_size},
+                                  ProcessEnvironment());
+}
+
 }  // namespace
+
+void ReportProgress(int64_t step) {
+  if (const int agent = AgentFd(); agent >= 0) Tell(agent, EncodeProgress(step));
+}
 
 int RunRank(const Identity& identity, const RankBody& body, ddp::Duration timeout) {
   bool stopped_early = false;
@@ -72,9 +98,7 @@ int RunRank(const Identity& identity, const RankBody& body, ddp::Duration timeou
   const FailureReporter reporter(identity.rank);
   std::optional<ddp::MeetingPoint> meeting_point;
   const bool ok = Succeeds(reporter, [&] {
-    meeting_point.emplace(ddp::WithStoreOfLauncher({identity.master_addr, identity.master_port,
-                                                    identity.rank, identity.world_size, false, ""}),
-                          timeout);
+    meeting_point.emplace(PlaceOf(identity), timeout);
     try {
       body(identity.rank, identity.world_size, meeting_point->store());
     } catch (const StoppedEarly&) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,5 +21,15 @@ std::string FormatCount(int64_t count, std::string_view noun);
 // "unknown model 'mpl'; did you mean 'mlp'? Known: linear, mlp". Only a near name is suggested.
 std::string UnknownName(std::string_view what, std::string_view name,
                         const std::vector<std::string>& known);
+
+// Returns what `read` returns, and puts the flag before what it throws: "--model=mpl: unknown ...".
+template <class Read>
+auto NamingFlag(const char* flag, const std::string& value, Read read) {
+  try {
+    return read();
+  } catch (const std::invalid_argument& e) {
+    throw std::invalid_argument("--" + std::string(flag) + "=" + value + ": " + e.what());
+  }
+}
 
 }  // namespace launch

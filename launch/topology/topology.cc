@@ -2,85 +2,139 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
-#include <cstdlib>
-#include <limits>
 #include <stdexcept>
+#include <utility>
+
+#include "ddp/store/meeting_point.h"
+#include "ddp/store/rank_variables.h"
+#include "launch/text/text.h"
+#include "launch/topology/env_identity.h"
+#include "launch/topology/mpi_identity.h"
+#include "launch/topology/slurm_identity.h"
 
 namespace launch {
 namespace {
 
-// Reads the variables of one environment; its errors name the variable.
-class Reader {
- public:
-  explicit Reader(const Environment& environment) : environment_(environment) {}
+using ddp::TextOf;
 
-  bool Has(const std::string& name) const { return environment_(name).has_value(); }
+constexpr std::pair<Launcher, const char*> kNames[] = {{Launcher::kAuto, "auto"},
+                                                       {Launcher::kEnv, "env"},
+                                                       {Launcher::kSlurm, "slurm"},
+                                                       {Launcher::kMpi, "mpi"},
+                                                       {Launcher::kNone, "none"}};
 
-  // Throws where the variable is missing; `because` names the one that makes it necessary.
-  std::string Text(const std::string& name, const std::string& because) const {
-    std::optional<std::string> value = environment_(name);
-    if (!value || value->empty()) {
-      throw std::invalid_argument(
-          fmt::format("{} is {}, but {} is set: a rank needs RANK, WORLD_SIZE, MASTER_ADDR and "
-                      "MASTER_PORT, and "
-                      "has both or none of LOCAL_RANK and LOCAL_WORLD_SIZE",
-                      name, value ? "empty" : "not set", because));
+[[noreturn]] void ThrowContradiction(const std::string& one, const std::string& other) {
+  throw std::invalid_argument(
+      fmt::format("two launchers contradict each other: {}, but {}; say --launcher=env, slurm, mpi "
+                  "or none, or unset the variables of the one that isn't meant",
+                  one, other));
+}
+
+// RANK and WORLD_SIZE that anybody may have set must say what `identity` does.
+void CheckAgreement(const Environment& environment, const Identity& identity) {
+  const auto check = [&](const std::string& name, int expected) {
+    const std::optional<std::string> text = TextOf(environment, name);
+    if (text && *text != std::to_string(expected)) {
+      ThrowContradiction(identity.why, fmt::format("{}={}", name, *text));
     }
-    return *value;
+  };
+  check("RANK", identity.rank);
+  check("WORLD_SIZE", identity.world_size);
+}
+
+// PMIX_RANK is set by whatever speaks PMIx, which may have been started inside the step.
+void CheckPmixRank(const Surroundings& surroundings, const Identity& slurm) {
+  const std::optional<std::string> rank = TextOf(surroundings.environment, "PMIX_RANK");
+  if (rank && *rank != std::to_string(slurm.rank) && !IsTaskOfStep(surroundings)) {
+    ThrowContradiction(slurm.why, fmt::format("PMIX_RANK={}", *rank));
   }
+}
 
-  // A whole number in [low, high]; `expected` says in words what that is.
-  int Number(const std::string& name, const std::string& because, int low, int high,
-             const std::string& expected) const {
-    const std::string text = Text(name, because);
-    int value = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    const bool is_number = error == std::errc() && end == text.data() + text.size();
-    if (!is_number || value < low || value > high) {
-      throw std::invalid_argument(fmt::format("{}={}: expected {}", name, text, expected));
-    }
-    return value;
+// MPI's or Slurm's word. Where both speak, one was started inside the other.
+std::optional<Identity> MpiOrSlurm(const Surroundings& surroundings) {
+  std::optional<Identity> slurm = SlurmIdentity(surroundings);
+  std::optional<Identity> mpi = MpiIdentity(surroundings.environment);
+  if (!slurm) return mpi;
+  if (!mpi) {
+    CheckPmixRank(surroundings, *slurm);
+    return slurm;
   }
+  if (IsTaskOfStep(surroundings)) return slurm;
+  // srun itself sets the variables of PMI; Slurm's say more.
+  const bool is_same = mpi->rank == slurm->rank && mpi->world_size == slurm->world_size;
+  if (is_same && !ddp::ReadOpenMpiPlace(surroundings.environment)) return slurm;
+  mpi->why += fmt::format("; around it {}", slurm->why);
+  return mpi;
+}
 
- private:
-  const Environment& environment_;
-};
+Identity Detect(const Surroundings& surroundings) {
+  const Environment& environment = surroundings.environment;
+  if (EnvLauncher(environment)) {
+    if (std::optional<Identity> env = EnvIdentity(environment)) return *env;
+  }
+  if (std::optional<Identity> other = MpiOrSlurm(surroundings)) {
+    CheckAgreement(environment, *other);
+    return *other;
+  }
+  if (std::optional<Identity> env = EnvIdentity(environment)) return *env;
+  return NoTask(environment);
+}
 
-void ReadLocalPlace(const Reader& reader, Identity* identity) {
-  identity->local_world_size = reader.Number(
-      "LOCAL_WORLD_SIZE", "LOCAL_RANK", 1, identity->world_size,
-      fmt::format("the ranks on this machine, at most WORLD_SIZE={}", identity->world_size));
-  identity->local_rank =
-      reader.Number("LOCAL_RANK", "LOCAL_WORLD_SIZE", 0, identity->local_world_size - 1,
-                    fmt::format("a rank below LOCAL_WORLD_SIZE={}", identity->local_world_size));
+Identity Require(const std::optional<Identity>& identity, Launcher launcher, const char* missing) {
+  if (identity) return *identity;
+  throw std::invalid_argument(
+      fmt::format("--launcher={}: {} not set", ToString(launcher), missing));
 }
 
 }  // namespace
 
-Environment ProcessEnvironment() {
-  return [](const std::string& name) -> std::optional<std::string> {
-    const char* value = std::getenv(name.c_str());
-    return value == nullptr ? std::nullopt : std::optional<std::string>(value);
-  };
+std::string ToString(Launcher launcher) {
+  for (const auto& [value, name] : kNames) {
+    if (value == launcher) return name;
+  }
+  return "";
 }
 
-std::optional<Identity> IdentityFrom(const Environment& environment) {
-  const Reader reader(environment);
-  if (!reader.Has("RANK") && !reader.Has("WORLD_SIZE")) return std::nullopt;
-
-  const std::string given = reader.Has("RANK") ? "RANK" : "WORLD_SIZE";
-  Identity identity;
-  identity.world_size = reader.Number("WORLD_SIZE", given, 1, std::numeric_limits<int>::max(),
-                                      "the number of ranks, a whole number from 1");
-  identity.rank = reader.Number("RANK", given, 0, identity.world_size - 1,
-                                fmt::format("a rank below WORLD_SIZE={}", identity.world_size));
-  if (reader.Has("LOCAL_RANK") || reader.Has("LOCAL_WORLD_SIZE")) {
-    ReadLocalPlace(reader, &identity);
+Launcher ParseLauncher(const std::string& name) {
+  std::vector<std::string> known;
+  for (const auto& [value, its_name] : kNames) {
+    if (name == its_name) return value;
+    known.push_back(its_name);
   }
-  identity.master_addr = reader.Text("MASTER_ADDR", given);
-  identity.master_port = reader.Number("MASTER_PORT", given, 1, 65535, "a port, 1 to 65535");
-  return identity;
+  throw std::invalid_argument(UnknownName("launcher", name, known));
+}
+
+Identity IdentityFrom(const Surroundings& surroundings, Launcher launcher) {
+  const Environment& environment = surroundings.environment;
+  if (TextOf(environment, ddp::kStoreHostedVariable)) {
+    // Ranks of our own have the flags of who started them, and would start others again.
+    if (std::optional<Identity> own = EnvIdentity(environment)) return *own;
+  }
+  switch (launcher) {
+    case Launcher::kAuto:
+      return Detect(surroundings);
+    case Launcher::kEnv:
+      return Require(EnvIdentity(environment), launcher, "RANK and WORLD_SIZE are");
+    case Launcher::kSlurm:
+      return Require(SlurmIdentity(surroundings), launcher,
+                     "SLURM_PROCID, SLURM_STEP_NUM_TASKS and SLURM_STEP_NODELIST, which srun sets "
+                     "for the tasks of a step, are");
+    case Launcher::kMpi:
+      return Require(MpiIdentity(environment), launcher,
+                     "OMPI_COMM_WORLD_RANK, PMI_RANK and MV2_COMM_WORLD_RANK, or the size that "
+                     "belongs to it, are");
+    case Launcher::kNone:
+      break;
+  }
+  Identity alone;
+  alone.why = "--launcher=none";
+  return alone;
+}
+
+void CheckWorldSize(int world_size, int expected, const std::string& why) {
+  if (expected == 0 || world_size == expected) return;
+  throw std::invalid_argument(fmt::format("the job has {}, expected {} ({})",
+                                          FormatCount(world_size, "rank"), expected, why));
 }
 
 }  // namespace launch

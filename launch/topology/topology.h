@@ -1,43 +1,72 @@
-// Who am I: this process's place in the job, from the variables that torchrun made customary.
+// Who am I: this process's place in the job, from what its launcher put into the environment, and
+// where the ranks meet. `bazel run //launch:whoami` prints it.
 //
-//   std::optional<Identity> identity = IdentityFrom(ProcessEnvironment());
-//   if (identity) JoinAs(identity->rank, identity->world_size);
-//   else StartTheRanks();  // nobody said: this process is the launcher
+//   const Identity identity = IdentityFrom(OwnSurroundings());
+//   if (identity.launcher != Launcher::kNone) JoinAs(identity.rank, identity.world_size);
+//   else StartTheRanks();  // nobody made this process one of several
 //
-//   RANK, WORLD_SIZE                place among all ranks of the job
-//   LOCAL_RANK, LOCAL_WORLD_SIZE    place among those of this machine; optional
-//   MASTER_ADDR, MASTER_PORT        where the ranks meet: rank 0's machine
+// A place is always one launcher's word as a whole, never pieced together from several. The
+// launchers, each before the next:
 //
-// A pure function of an environment: tests pass a table. Slurm's and MPI's variables will be read
-// here too, each into the same Identity.
+//   ours       DDP_STORE_HOSTED with RANK, WORLD_SIZE, ...; whatever was asked for
+//   env        RANK and WORLD_SIZE. Where Slurm or MPI speak, too, it must be the same, unless
+//              torchrun's TORCHELASTIC_RUN_ID says who is nearest to the process
+//   mpi        Open MPI, Cray PALS, PMI (MPICH, Intel), MVAPICH: mpi_identity.h
+//   slurm      a Slurm step: slurm_identity.h. Before mpi where the process is the step's own task
+//
+// The shell of a batch script is no rank, though it has SLURM_PROCID=0, nor is a shell that ssh
+// opened on a node: a step's variables count all together or not at all.
+//
+// A pure function of what the process has been given: tests pass tables.
 #pragma once
 
-#include <functional>
 #include <optional>
 #include <string>
+#include <vector>
+
+#include "ddp/environment.h"
+#include "launch/topology/surroundings.h"
 
 namespace launch {
 
-struct Identity {
-  int rank = 0;
-  int world_size = 1;
-  // 0 and 1 where the environment doesn't say: they are never derived from the rank.
-  int local_rank = 0;
-  int local_world_size = 1;
-  std::string master_addr;
-  int master_port = 0;
+using ddp::Environment;
+using ddp::ProcessEnvironment;
 
-  friend bool operator==(const Identity&, const Identity&) = default;
+enum class Launcher { kAuto, kEnv, kSlurm, kMpi, kNone };
+
+// "auto", "env", "slurm", "mpi" or "none": what --launcher takes. ParseLauncher throws
+// std::invalid_argument for another name.
+std::string ToString(Launcher launcher);
+Launcher ParseLauncher(const std::string& name);
+
+// Where the ranks meet.
+struct Rendezvous {
+  std::string host;        // rank 0's machine; empty: yet to be agreed
+  std::vector<int> ports;  // rank 0 takes the first that it can; none: yet to be agreed
+  std::string host_why, ports_why;
 };
 
-// The value of a variable, if it is set.
-using Environment = std::function<std::optional<std::string>(const std::string& name)>;
+struct Identity {
+  // Who says so, never kAuto. kNone: nobody, and the process is by itself, 0 of 1.
+  Launcher launcher = Launcher::kNone;
+  int rank = 0;
+  int world_size = 1;
+  // The place among the ranks of this machine, and the machine's number in the job: nothing where
+  // the launcher doesn't say. They are never derived from the rank; ranks that have met can tell.
+  std::optional<int> local_rank, local_world_size, node_rank;
+  Rendezvous rendezvous;
+  std::string why;                    // the variables that decided
+  std::vector<std::string> warnings;  // what is probably not meant so
+};
 
-// This process's own environment.
-Environment ProcessEnvironment();
+// `launcher` other than kAuto: by that one's variables alone; kNone: by itself, whatever is set.
+// Throws std::invalid_argument for variables that make no sense (with name, value and what is
+// expected), for launchers that contradict each other (with what both say), and where the launcher
+// that was asked for says nothing.
+Identity IdentityFrom(const Surroundings& surroundings, Launcher launcher = Launcher::kAuto);
 
-// Nothing when neither RANK nor WORLD_SIZE is set. Throws std::invalid_argument that names the
-// variable, its value and what is expected for a set that is incomplete or makes no sense.
-std::optional<Identity> IdentityFrom(const Environment& environment);
+// Throws std::invalid_argument when the job has another number of ranks than `expected`; 0: any.
+// `why` says whose word that is.
+void CheckWorldSize(int world_size, int expected, const std::string& why);
 
 }  // namespace launch

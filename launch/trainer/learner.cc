@@ -4,10 +4,13 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <optional>
 #include <stdexcept>
+#include <string_view>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "ddp/data/sampler.h"
 #include "ddp/errors.h"
 #include "ddp/replicated/sync_batch_norm.h"
@@ -24,8 +27,9 @@ namespace {
 
 using ops::Tensor;
 
+// That goes on with an epoch of which all ranks together have had `consumed` examples.
 ddp::DataLoader MakeLoader(const TrainOptions& options, const ddp::Dataset& data,
-                           const ddp::ProcessGroup& group) {
+                           const ddp::ProcessGroup& group, int64_t epoch, int64_t consumed) {
   const ddp::DistributedSampler sampler(data.size(), {.rank = group.rank(),
                                                       .world_size = group.size(),
                                                       .seed = static_cast<uint64_t>(options.seed)});
@@ -35,28 +39,29 @@ ddp::DataLoader MakeLoader(const TrainOptions& options, const ddp::Dataset& data
         options.batch_size, options.data.ToString(), data.size(), sampler.num_examples(),
         FormatCount(group.size(), "rank")));
   }
-  return ddp::DataLoader(data, sampler, {.batch_size = options.batch_size});
+  return ddp::DataLoader(
+      data, sampler,
+      {.batch_size = options.batch_size, .first_epoch = epoch, .first_epoch_consumed = consumed});
 }
 
-// As many as can be counted where there is no limit, or one beyond that.
+constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+
+// From the loader's first epoch on: as many as can be counted where there is no limit, or one
+// beyond that.
 int64_t CountBatches(const TrainOptions& options, const ddp::DataLoader& loader) {
-  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
-  const bool is_countable = options.epochs > 0 && options.epochs <= kMost / loader.num_batches();
-  return is_countable ? options.epochs * loader.num_batches() : kMost;
+  if (options.epochs == 0) return kMost;
+  const int64_t epochs_left = options.epochs - loader.epoch();
+  if (epochs_left <= 0) return 0;
+  if (epochs_left > kMost / loader.num_batches()) return kMost;
+  return (epochs_left - 1) * loader.num_batches() + loader.num_batches(loader.epoch());
 }
 
-int64_t CountSteps(const TrainOptions& options, int64_t num_batches) {
-  const int64_t steps = (num_batches - 1) / options.accumulate_steps + 1;
-  return options.max_steps == 0 ? steps : std::min(steps, options.max_steps);
-}
-
-// Of one rank, none repeated.
-int64_t CountExamples(const ddp::Dataset& data, const ddp::ProcessGroup& group) {
-  using Uneven = ddp::DistributedSamplerOptions::Uneven;
-  return ddp::DistributedSampler(
-             data.size(),
-             {.rank = group.rank(), .world_size = group.size(), .uneven = Uneven::kExact})
-      .num_examples();
+// `steps_taken` included.
+int64_t CountSteps(const TrainOptions& options, int64_t steps_taken, int64_t batches_left) {
+  int64_t steps_left = batches_left / options.accumulate_steps;
+  if (batches_left % options.accumulate_steps > 0) ++steps_left;
+  const int64_t limit = options.max_steps == 0 ? kMost : options.max_steps;
+  return std::max(steps_taken, std::min(limit, steps_taken + std::min(steps_left, kMost / 2)));
 }
 
 std::unique_ptr<ops::nn::Module> MakeModelToTrain(const TrainOptions& options,
@@ -70,7 +75,8 @@ std::unique_ptr<ops::nn::Module> MakeModelToTrain(const TrainOptions& options,
 
 }  // namespace
 
-Learner::Learner(const TrainOptions& options, const ddp::Dataset& data, ddp::ProcessGroup& group)
+Learner::Learner(const TrainOptions& options, const ddp::Dataset& data, ddp::ProcessGroup& group,
+                 const ddp::Checkpoint* checkpoint)
     : precision_(PrecisionOf(options)),
       by_samples_(options.average == "samples"),
       overlaps_(options.overlap_optimizer),
@@ -78,13 +84,17 @@ Learner::Learner(const TrainOptions& options, const ddp::Dataset& data, ddp::Pro
       batch_size_(options.batch_size),
       accumulate_steps_(options.accumulate_steps),
       clip_norm_(options.clip_norm),
-      num_examples_(CountExamples(data, group)),
-      first_example_(group.rank() * options.batch_size),
-      loader_(MakeLoader(options, data, group)),
+      num_examples_(data.size()),
+      rank_(group.rank()),
+      num_ranks_(group.size()),
+      position_(checkpoint ? Position{checkpoint->epoch, checkpoint->samples_in_epoch}
+                           : Position{}),
+      steps_(checkpoint ? checkpoint->step : 0),
+      loader_(MakeLoader(options, data, group, position_.epoch, position_.consumed)),
       batches_left_(CountBatches(options, loader_)),
-      total_steps_(CountSteps(options, batches_left_)),
+      total_steps_(CountSteps(options, steps_, batches_left_)),
       loss_of_(LossOf(FindModel(options.model).task)),
-      hook_(ddp::MakeHook(options.hook)),
+      hook_(ddp::MakeHook(options.hook, steps_)),
       model_(MakeModelToTrain(options, group)),
       replicated_(*model_, group, ReplicationOptions(options)),
       masters_(model_->Parameters()),
@@ -92,6 +102,7 @@ Learner::Learner(const TrainOptions& options, const ddp::Dataset& data, ddp::Pro
       schedule_(MakeSchedule(options, total_steps_)) {
   if (options.precision == "fp16") scaler_.emplace();
   if (hook_.averaging) averager_.emplace(masters_.parameters(), group, *hook_.averaging);
+  if (checkpoint) Load(*checkpoint);
 }
 
 ddp::DistributedDataParallelOptions Learner::ReplicationOptions(const TrainOptions& options) {
@@ -111,6 +122,11 @@ ddp::DistributedDataParallelOptions Learner::ReplicationOptions(const TrainOptio
 }
 
 double Learner::Step(bool with_gradient_norm) {
+  absl::Cleanup undo = [this, steps = steps_, batches = batches_, position = position_] {
+    steps_ = steps;
+    batches_ = batches;
+    position_ = position;
+  };
   model_->ZeroGrad();
   optimizer_->ScaleLearningRates(ops::optim::LearningRateFactor(schedule_, steps_++));
   const int64_t num_batches = std::min(accumulate_steps_, batches_left_);
@@ -129,6 +145,8 @@ double Learner::Step(bool with_gradient_norm) {
     averager_->Step();
     masters_.RoundIntoModel();
   }
+  std::move(undo).Cancel();
+  is_between_steps_ = true;
   return loss_weight_ > 0 ? loss_ / loss_weight_ : 0;
 }
 
@@ -142,7 +160,8 @@ void Learner::AskToStop() {
 // same size either way, which 16-bit numbers need.
 ops::Tensor Learner::Forward(int64_t num_batches) {
   const ddp::Batch batch = NextBatch();
-  const ops::nn::ScopedBatchPosition position(static_cast<uint64_t>(batches_++), first_example_);
+  const ops::nn::ScopedBatchPosition position(static_cast<uint64_t>(batches_++),
+                                              rank_ * batch_size_);
   samples_ += batch.size();
   const Tensor outputs = OutputsOf(replicated_, batch.inputs, precision_);
   if (batch.size() == 0) return ops::Sum(outputs);  // 0, as are all gradients
@@ -160,8 +179,11 @@ ops::Tensor Learner::Forward(int64_t num_batches) {
 ddp::Batch Learner::NextBatch() {
   std::optional<ddp::Batch> batch = loader_.Next();
   if (!batch) batch = loader_.Next();  // an epoch has ended; this starts the next
-  const int64_t first = batches_ % loader_.num_batches() * batch_size_;
-  const int64_t count = std::min(batch->size(), num_examples_ - first);
+  // Every num_ranks_th of what is left of the epoch is this rank's.
+  const int64_t left = num_examples_ - position_.consumed - rank_;
+  const int64_t count = std::clamp((left + num_ranks_ - 1) / num_ranks_, int64_t{0}, batch->size());
+  position_.consumed += batch->size() * num_ranks_;
+  if (position_.consumed >= num_examples_) position_ = {.epoch = position_.epoch + 1};
   if (!by_samples_ || count == batch->size()) return *std::move(batch);
   return {batch->inputs.Slice(0, count), batch->targets.Slice(0, count)};
 }
@@ -198,6 +220,7 @@ void Learner::UpdateWeights(bool with_gradient_norm) {
 
 // While later buckets travel.
 void Learner::StepBucket(std::span<const ops::NamedTensor> parameters) {
+  is_between_steps_ = false;
   masters_.WidenGradients(parameters);
   optimizer_->Step(parameters);
   masters_.RoundIntoModel(parameters);
@@ -214,6 +237,48 @@ std::vector<ops::NamedTensor> Learner::StateDict() const {
   const std::vector<ops::NamedTensor> buffers = model_->Buffers();
   state.insert(state.end(), buffers.begin(), buffers.end());
   return state;
+}
+
+void Learner::LoadWeights(const std::vector<ops::NamedTensor>& weights) {
+  std::map<std::string_view, Tensor> by_name;
+  for (const auto& [name, tensor] : weights) by_name.emplace(name, tensor);
+  const std::vector<ops::NamedTensor> own = StateDict();
+  for (const auto& [name, tensor] : own) {
+    const auto given = by_name.find(name);
+    if (given == by_name.end()) {
+      throw std::invalid_argument(fmt::format("the weights lack '{}'", name));
+    }
+    if (given->second.shape() != tensor.shape()) {
+      throw std::invalid_argument(fmt::format("'{}' is {}, expected {}", name,
+                                              given->second.Describe(), tensor.Describe()));
+    }
+    tensor.CopyFrom(given->second);
+    by_name.erase(given);
+  }
+  if (!by_name.empty()) {
+    throw std::invalid_argument(
+        fmt::format("the model has no '{}', which the weights have", by_name.begin()->first));
+  }
+  masters_.RoundIntoModel();
+}
+
+ddp::Checkpoint Learner::State() const {
+  ddp::Checkpoint state = {
+      .step = steps_,
+      .epoch = position_.epoch,
+      .samples_in_epoch = position_.consumed,
+      .counters = {{"batches", batches_}, {"skipped_steps", skipped_steps_}},
+      .tensors = {{"model", StateDict()}, {"optimizer", optimizer_->StateDict()}}};
+  if (scaler_) state.tensors["loss_scaler"] = scaler_->StateDict();
+  return state;
+}
+
+void Learner::Load(const ddp::Checkpoint& checkpoint) {
+  LoadWeights(checkpoint.Group("model"));
+  optimizer_->LoadStateDict(checkpoint.Group("optimizer"));
+  if (scaler_) scaler_->LoadStateDict(checkpoint.Group("loss_scaler"));
+  batches_ = checkpoint.counters.at("batches");
+  skipped_steps_ = checkpoint.counters.at("skipped_steps");
 }
 
 int64_t Learner::num_parameters() const {

@@ -121,6 +121,14 @@ void ValidateReplication(const TrainOptions& options) {
   ValidateOverlap(options, drifts);
 }
 
+void ValidateCheckpoints(const TrainOptions& options) {
+  RequireAtLeast(0, "checkpoint_every", options.checkpoint_every);
+  RequireAtLeast(1, "keep", options.keep);
+  RequireOneOf({"auto", "never", "must"}, "resume", options.resume);
+  Require(options.resume != "must" || !options.checkpoint_dir.empty(), "resume", options.resume,
+          "a --checkpoint_dir to go on from");
+}
+
 void ValidateDevice(const ops::Device& device) {
   NamingFlag("device", device.ToString(), [&] {
     ops::CheckAvailable(device);
@@ -176,6 +184,7 @@ void Validate(const TrainOptions& options) {
   Require(options.heartbeat_timeout > ddp::Duration::zero(), "heartbeat_timeout",
           fmt::format("{}s", std::chrono::duration<double>(options.heartbeat_timeout).count()),
           "a duration above 0, such as 90s or 10m");
+  ValidateCheckpoints(options);
   RequireAtLeast(1, "log_every", options.log_every);
   RequireAtLeast(0, "eval_every", options.eval_every);
 }
@@ -215,6 +224,10 @@ std::vector<std::pair<std::string, std::string>> SharedOptions(const TrainOption
       {"sync_batch_norm", fmt::format("{}", options.sync_batch_norm)},
       {"overlap_optimizer", fmt::format("{}", options.overlap_optimizer)},
       {"bucket_bytes", std::to_string(options.bucket_bytes)},
+      {"checkpoint_dir", options.checkpoint_dir.empty() ? "not given" : "given"},
+      {"checkpoint_every", std::to_string(options.checkpoint_every)},
+      {"resume", options.resume},
+      {"init_from", options.init_from.empty() ? "not given" : "given"},
       {"log_every", std::to_string(options.log_every)},
       {"eval_every", std::to_string(options.eval_every)},
       {"losses", options.losses.empty() ? "not given" : "given"},

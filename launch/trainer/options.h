@@ -2,6 +2,8 @@
 // the command line; a test or a program of another kind fills one in directly.
 #pragma once
 
+#include <chrono>
+#include <csignal>
 #include <cstdint>
 #include <stdexcept>
 #include <string>
@@ -63,6 +65,18 @@ struct TrainOptions {
   // Where ranks write what their collectives did when one fails; "": nowhere.
   std::string flight_record_dir;
 
+  // What is kept, to go on from. Rank 0 has the directory; "": nothing is kept.
+  std::string checkpoint_dir;
+  int64_t checkpoint_every = 500;  // steps; 0: at the end only
+  int64_t keep = 2;                // checkpoints, the newest
+  std::string resume = "auto";     // auto, never or must: ddp/checkpoint/checkpointer.h
+  // What asks the run to save what it has and to end early, where there is a place to save it: this
+  // signal, SIGTERM, and the end of the job, so long before it.
+  int stop_signal = SIGUSR1;
+  ddp::Duration stop_before_end = std::chrono::minutes(2);
+  // Weights to begin with, as safetensors, where there is nothing to go on from; "": drawn.
+  std::string init_from;
+
   // What is told. Rank 0 writes the files; "": none.
   int64_t log_every = 50;  // steps
   int64_t eval_every = 0;  // steps; 0: at the end only
@@ -79,16 +93,6 @@ ops::DType PrecisionOf(const TrainOptions& options);
 // Throws std::invalid_argument for the first option that makes no sense: "--learning_rate=-1:
 // expected ...".
 void Validate(const TrainOptions& options);
-
-// Returns what `read` returns, and puts the flag before what it throws: "--model=mpl: unknown ...".
-template <class Read>
-auto NamingFlag(const char* flag, const std::string& value, Read read) {
-  try {
-    return read();
-  } catch (const std::invalid_argument& e) {
-    throw std::invalid_argument("--" + std::string(flag) + "=" + value + ": " + e.what());
-  }
-}
 
 const std::vector<std::string>& KnownOptimizers();
 // The learning rate where nothing else is said: the model's own for its own optimizer, else what

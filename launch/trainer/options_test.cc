@@ -146,6 +146,13 @@ INSTANTIATE_TEST_SUITE_P(
                 "--overlap_optimizer doesn't go with --find_unused_parameters"},
         BadCase{"OverlapAndStatic", [](auto& o) { o.overlap_optimizer = o.static_graph = true; },
                 "--overlap_optimizer doesn't go with --static_graph"},
+        BadCase{"CheckpointEvery", [](auto& o) { o.checkpoint_every = -1; },
+                "--checkpoint_every=-1: expected"},
+        BadCase{"Keep", [](auto& o) { o.keep = 0; }, "--keep=0: expected"},
+        BadCase{"Resume", [](auto& o) { o.resume = "yes"; },
+                "--resume=yes: expected one of auto, never, must"},
+        BadCase{"ResumeFromNowhere", [](auto& o) { o.resume = "must"; },
+                "--resume=must: expected a --checkpoint_dir"},
         BadCase{"LogEvery", [](auto& o) { o.log_every = 0; }, "--log_every=0: expected"},
         BadCase{"EvalEvery", [](auto& o) { o.eval_every = -1; }, "--eval_every=-1: expected"}),
     [](const auto& info) { return info.param.name; });

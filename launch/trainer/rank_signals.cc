@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <stdexcept>
@@ -24,6 +25,19 @@ std::vector<int> WithFlightRecord(std::vector<int> signals) {
 }
 
 }  // namespace
+
+RankSignalsOptions SignalsFor(const TrainOptions& options, const ddp::Environment& environment) {
+  if (options.checkpoint_dir.empty()) return {};
+  RankSignalsOptions signals = {.stop = {options.stop_signal, SIGTERM}};
+  constexpr ddp::NumberRange kUnixTimes = {0, int64_t{1} << 33};
+  if (const auto end = ddp::NumberOf(environment, "SLURM_JOB_END_TIME", kUnixTimes,
+                                     "the seconds since 1970 at which the job ends")) {
+    const auto left = std::chrono::system_clock::time_point(std::chrono::seconds(*end)) -
+                      std::chrono::system_clock::now();
+    signals.deadline = ddp::Clock::now() + left - options.stop_before_end;
+  }
+  return signals;
+}
 
 RankSignals::RankSignals(RankSignalsOptions options)
     : options_(std::move(options)), pipe_(WithFlightRecord(options_.stop)), end_(MakePipe()) {

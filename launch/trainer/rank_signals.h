@@ -24,16 +24,22 @@
 #include <vector>
 
 #include "ddp/duration.h"
+#include "ddp/environment.h"
 #include "launch/agent/file_descriptor.h"
 #include "launch/agent/signal_pipe.h"
+#include "launch/trainer/options.h"
 
 namespace launch {
 
 struct RankSignalsOptions {
-  std::vector<int> stop = {};
+  std::vector<int> stop = {};  // signals
   // When to stop without a signal.
   ddp::Deadline deadline = ddp::Deadline::max();
 };
+
+// What `options` mean in this environment, where Slurm tells when the job ends
+// (SLURM_JOB_END_TIME). Without a place for checkpoints nothing stops a run but what ends it.
+RankSignalsOptions SignalsFor(const TrainOptions& options, const ddp::Environment& environment);
 
 class RankSignals {
  public:

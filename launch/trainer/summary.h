@@ -17,10 +17,11 @@ struct Summary {
   std::string backend;
   std::string optimizer;
   int64_t batch_size = 0;
-  int64_t steps = 0;
-  int64_t skipped_steps = 0;  // of these, left out as gradients weren't finite
-  double loss_first = 0;      // of the first step
-  double loss_last = 0;       // of the last step
+  int64_t steps = 0;            // taken by this run
+  int64_t resumed_at_step = 0;  // steps that a checkpoint came with
+  int64_t skipped_steps = 0;    // of all, left out as gradients weren't finite
+  double loss_first = 0;        // of the first step
+  double loss_last = 0;         // of the last step
   double eval_loss = 0;
   std::optional<double> eval_accuracy;      // from 0 to 1; null but for classification
   std::optional<double> eval_perplexity;    // null but for language
@@ -28,6 +29,7 @@ struct Summary {
   std::optional<double> tokens_per_second;  // the same; null but for language
   double step_seconds_median = 0;
   double train_seconds = 0;               // in steps
+  double save_seconds = 0;                // of the training, waiting for checkpoints
   double total_seconds = 0;               // since the launcher started
   double time_to_first_loss_seconds = 0;  // since the launcher started
   double data_share = 0;                  // of train_seconds, waiting for data

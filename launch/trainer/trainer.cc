@@ -1,25 +1,33 @@
 #include "launch/trainer/trainer.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <cmath>
+#include <cstdio>
 #include <exception>
 #include <filesystem>
 #include <limits>
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/cleanup/cleanup.h"
 #include "ddp/atomic_file.h"
 #include "ddp/checkpoint/safetensors.h"
 #include "ddp/collectives/process_group.h"
+#include "ddp/data/data_loader.h"
+#include "ddp/errors.h"
+#include "launch/agent/report.h"
 #include "launch/models/data.h"
 #include "launch/models/gpt.h"
 #include "launch/models/sampling.h"
+#include "launch/rank/rank.h"
 #include "launch/text/text.h"
 #include "launch/trainer/agreement.h"
 #include "launch/trainer/evaluation.h"
@@ -27,6 +35,7 @@
 #include "launch/trainer/progress.h"
 #include "launch/trainer/rank_signals.h"
 #include "launch/trainer/resources.h"
+#include "launch/trainer/run_checkpoints.h"
 #include "launch/trainer/step_times.h"
 #include "ops/cpu/thread_pool.h"
 
@@ -68,34 +77,55 @@ ddp::SafetensorsMetadata MetadataOf(const TrainOptions& options) {
   return metadata;
 }
 
+// How a rank that gives up waiting for data tells the others why, when it was asked to stop.
+constexpr std::string_view kStoppedForData = "asked to stop while it waited for data";
+
 class TrainingRun {
  public:
-  TrainingRun(const TrainOptions& options, ddp::ProcessGroup& group)
+  TrainingRun(const TrainOptions& options, ddp::ProcessGroup& group, RankSignals& signals)
       : options_(options),
         group_(group),
+        signals_(signals),
         task_(FindModel(options.model).task),
         data_(OpenData(options.data, task_,
                        {.seed = static_cast<uint64_t>(options.seed),
                         .context = options.gpt.context,
                         .vocab = options.gpt.vocab})),
-        learner_(options, *data_.train, group) {
+        checkpoints_(options, data_.train->size(), group),
+        checkpoint_(checkpoints_.Load()),
+        learner_(options, *data_.train, group, checkpoint_ ? &*checkpoint_ : nullptr),
+        first_step_(learner_.steps() + 1) {
     if (group.rank() == 0) progress_.emplace();
+    if (!checkpoint_ && !options.init_from.empty()) {
+      learner_.LoadWeights(InitialWeights(options, group));
+    }
+    checkpoint_.reset();
+    signals_.OnStop([this](const std::string& why) { AskToStop(why); });
   }
+  ~TrainingRun() { signals_.OnStop(nullptr); }
 
   Summary Run() {
     Print([&] { return Plan(); });
+    for (const std::string& note : checkpoints_.notes()) Print([&] { return note; });
     const int64_t total_steps = learner_.total_steps();
     step_start_ = Clock::now();
-    for (int64_t step = 1; step <= total_steps; ++step) {
-      const bool reports = step % options_.log_every == 0 || step == 1 || step == total_steps;
-      const double loss = learner_.Step(/*with_gradient_norm=*/reports);
+    for (int64_t step = first_step_; step <= total_steps; ++step) {
+      const bool reports =
+          step % options_.log_every == 0 || step == first_step_ || step == total_steps;
+      const double loss = Step(/*with_gradient_norm=*/reports);
       Count(step, loss);
       if (reports) Report(step, loss);
+      if (checkpoints_.IsDue(learner_) || learner_.stop_is_agreed()) {
+        checkpoints_.Save(learner_);
+        step_start_ = Clock::now();
+      }
+      if (learner_.stop_is_agreed()) End();
       if (options_.eval_every > 0 && step % options_.eval_every == 0 && step < total_steps) {
         RunEvaluation(step);
       }
     }
     const Evaluation evaluation = RunEvaluation(total_steps);
+    checkpoints_.Finish();
     ExchangeLosses();
     Summarize(evaluation);
     Print([&] { return FormatSummary(summary_); });
@@ -110,6 +140,59 @@ class TrainingRun {
   template <class Text>
   void Print(Text text) {
     if (progress_) progress_->Print(text());
+  }
+
+  // On the thread of signals.
+  void AskToStop(const std::string& why) {
+    fmt::print(stderr, "rank {}: asked to stop by {}\n", group_.rank(), why);
+    is_asked_to_stop_ = true;
+    learner_.AskToStop();
+  }
+
+  double Step(bool with_gradient_norm) {
+    try {
+      return learner_.Step(with_gradient_norm);
+    } catch (const ddp::DataStalledError& stalled) {
+      group_.Abort(fmt::format("{}: {}", kStoppedForData, stalled.what()));
+      EndAlone();
+    } catch (const ddp::CollectiveError& error) {
+      const bool is_told =
+          std::string_view(error.what()).find(kStoppedForData) != std::string::npos;
+      if (is_told || is_asked_to_stop_) EndAlone();
+      throw;
+    }
+  }
+
+  // All ranks have agreed to stop, and saved.
+  [[noreturn]] void End() {
+    checkpoints_.Finish();
+    const std::string message = fmt::format("stopped after step {}/{}; another run can go on",
+                                            learner_.steps(), learner_.total_steps());
+    Print([&] { return message; });
+    throw StoppedEarly(message);
+  }
+
+  // To stop where the ranks can't agree any more. All have completed the same steps: nobody can
+  // complete one that another hasn't begun. Ends the process here, as a thread may wait for data
+  // that never comes.
+  [[noreturn]] void EndAlone() {
+    int exit_code = kRequeueExitCode;
+    if (group_.rank() == 0) {
+      try {
+        checkpoints_.SaveAlone(learner_);
+        Print([&] {
+          return fmt::format(
+              "stopped after step {}/{}, without the other ranks; another run can "
+              "go on",
+              learner_.steps(), learner_.total_steps());
+        });
+      } catch (const std::exception& error) {
+        fmt::print(stderr, "rank 0: stopped, but the last steps are lost: {}\n", error.what());
+        exit_code = 1;
+      }
+    }
+    std::fflush(nullptr);
+    _exit(exit_code);
   }
 
   std::string Plan() const {
@@ -148,7 +231,7 @@ class TrainingRun {
 
   // Tells about the interval that ends here, with losses from all ranks. Not part of a step's time.
   void Report(int64_t step, double loss) {
-    if (step == 1) summary_.time_to_first_loss_seconds = SecondsSinceLaunch();
+    if (step == first_step_) summary_.time_to_first_loss_seconds = SecondsSinceLaunch();
     const Totals totals = TotalsNow();
     const Totals interval = totals - reported_;
     reported_ = totals;
@@ -159,7 +242,7 @@ class TrainingRun {
                    ddp::ReduceOp::kSum)
         ->Wait();
     const double mean_loss = sums[0] / sums[1], last_loss = sums[2] / sums[3];
-    if (step == 1) summary_.loss_first = last_loss;
+    if (step == first_step_) summary_.loss_first = last_loss;
     summary_.loss_last = last_loss;
     if (progress_) progress_->Report(Describe(step, mean_loss, interval));
     step_start_ = Clock::now();
@@ -167,7 +250,7 @@ class TrainingRun {
 
   StepReport Describe(int64_t step, double loss, const Totals& interval) const {
     // The first step, which touches all memory first, tells nothing about those to come.
-    const double seconds_per_step = step == 1
+    const double seconds_per_step = step == first_step_
                                         ? std::numeric_limits<double>::quiet_NaN()
                                         : interval.seconds / static_cast<double>(interval.steps);
     return {.step = step,
@@ -185,6 +268,7 @@ class TrainingRun {
   }
 
   double SamplesPerSecond(const Totals& totals) const {
+    if (totals.steps == 0) return 0;
     return static_cast<double>(totals.samples * group_.size()) / totals.seconds;
   }
 
@@ -192,19 +276,24 @@ class TrainingRun {
 
   Evaluation RunEvaluation(int64_t step) {
     learner_.AverageRanks();
-    const Evaluation evaluation = *Evaluate(learner_.model(), task_, *data_.test,
-                                            options_.batch_size, group_, PrecisionOf(options_));
+    const std::optional<Evaluation> evaluation =
+        Evaluate(learner_.model(), task_, *data_.test, options_.batch_size, group_,
+                 PrecisionOf(options_), [this] { return is_asked_to_stop_.load(); });
+    if (!evaluation) {
+      if (!checkpoints_.IsDue(learner_)) checkpoints_.Save(learner_);
+      End();
+    }
     Print([&] {
       return fmt::format("step {}/{}  {}", step, learner_.total_steps(),
-                         launch::Describe(evaluation, "  "));
+                         launch::Describe(*evaluation, "  "));
     });
     step_start_ = Clock::now();
-    return evaluation;
+    return *evaluation;
   }
 
   // Replaces the losses of this rank's steps by the means over the ranks, where they are wanted.
   void ExchangeLosses() {
-    if (options_.losses.empty()) return;
+    if (losses_.empty()) return;
     for (std::vector<float>* const sums : {&losses_, &weights_}) {
       group_
           .AllReduce({.data = sums->data(), .num_elements = static_cast<int64_t>(sums->size())},
@@ -224,6 +313,7 @@ class TrainingRun {
     summary_.optimizer = options_.optimizer;
     summary_.batch_size = options_.batch_size;
     summary_.steps = totals.steps;
+    summary_.resumed_at_step = first_step_ - 1;
     summary_.skipped_steps = learner_.skipped_steps();
     summary_.eval_loss = evaluation.loss;
     summary_.eval_accuracy = evaluation.accuracy;
@@ -235,8 +325,11 @@ class TrainingRun {
     }
     summary_.step_seconds_median = step_times_.Median();
     summary_.train_seconds = totals.seconds;
-    summary_.data_share = totals.data_seconds / totals.seconds;
-    summary_.communication_share = totals.communication_seconds / totals.seconds;
+    summary_.save_seconds = checkpoints_.seconds();
+    if (totals.steps > 0) {
+      summary_.data_share = totals.data_seconds / totals.seconds;
+      summary_.communication_share = totals.communication_seconds / totals.seconds;
+    }
     for (const std::string& bytes : group_.ExchangeBlobs(std::to_string(PeakResidentBytes()))) {
       summary_.peak_rss_bytes.push_back(std::stoll(bytes));
     }
@@ -267,9 +360,14 @@ class TrainingRun {
 
   const TrainOptions& options_;
   ddp::ProcessGroup& group_;
+  RankSignals& signals_;
+  std::atomic<bool> is_asked_to_stop_ = false;
   const Task task_;
   const Datasets data_;
+  RunCheckpoints checkpoints_;
+  std::optional<ddp::Checkpoint> checkpoint_;  // which the learner goes on from, until it has
   Learner learner_;
+  const int64_t first_step_;
   std::optional<Progress> progress_;  // rank 0 alone
 
   Clock::time_point step_start_;
@@ -320,7 +418,9 @@ Summary Train(const TrainOptions& options, int rank, int world_size,
       ddp::CheckWritable(options.summary_json);
       ddp::CheckWritable(options.losses);
     }
-    return TrainingRun(options, *group).Run();
+    return TrainingRun(options, *group, signals).Run();
+  } catch (const StoppedEarly&) {
+    throw;
   } catch (const std::exception& e) {
     group->Abort(e.what());  // the peers needn't wait to learn it
     throw;

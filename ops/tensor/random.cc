@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <numbers>
@@ -61,6 +62,32 @@ std::array<uint32_t, 4> Philox(uint64_t seed, uint64_t stream, uint64_t position
 
 Generator& Generator::ForThisThread() {
   thread_local Generator generator;
+  return generator;
+}
+
+Tensor Generator::State() const {
+  return Tensor::FromVector<int64_t>(
+      {static_cast<int64_t>(seed_), static_cast<int64_t>(stream_), static_cast<int64_t>(position_),
+       used_, has_spare_normal_, std::bit_cast<int64_t>(spare_normal_)},
+      {6});
+}
+
+Generator Generator::FromState(const Tensor& state) {
+  if (!state.defined() || state.dtype() != DType::kInt64 || state.shape() != Shape{6}) {
+    throw std::invalid_argument(fmt::format("the state of a generator is {}, expected int64[6]",
+                                            state.defined() ? state.Describe() : "undefined"));
+  }
+  const int64_t* const values = state.data<int64_t>();
+  if (values[3] < 0 || values[3] > 4 || (values[2] == 0 && values[3] < 4)) {
+    throw std::invalid_argument(
+        fmt::format("no generator has given out {} words of block {}", values[3], values[2]));
+  }
+  Generator generator(values[0], values[1]);
+  generator.position_ = values[2];
+  generator.used_ = static_cast<int>(values[3]);
+  if (generator.used_ < 4) generator.block_ = Philox(values[0], values[1], values[2] - 1);
+  generator.has_spare_normal_ = values[4] != 0;
+  generator.spare_normal_ = std::bit_cast<double>(values[5]);
   return generator;
 }
 

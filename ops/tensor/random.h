@@ -28,6 +28,11 @@ class Generator {
   // has it: ForThisThread() = Generator(seed) makes what follows on this thread repeatable.
   static Generator& ForThisThread();
 
+  // Where it is, for a checkpoint, int64[6]; and the generator that goes on from there with the
+  // same numbers. Throws std::invalid_argument for a tensor that is no such state.
+  Tensor State() const;
+  static Generator FromState(const Tensor& state);
+
   uint32_t NextUint32();
   uint64_t NextUint64();
   // Uniform in [0, 1), a multiple of 2^-53.

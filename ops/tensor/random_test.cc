@@ -33,6 +33,28 @@ TEST(GeneratorTest, WordsComeFromPhiloxInOrder) {
   }
 }
 
+TEST(GeneratorTest, GoesOnFromItsState) {
+  for (int words = 0; words < 9; ++words) {
+    for (const bool has_spare : {false, true}) {
+      Generator generator(5, ~0ull);
+      for (int i = 0; i < words; ++i) generator.NextUint32();
+      if (has_spare) generator.Normal();
+      Generator other = Generator::FromState(generator.State());
+      for (int i = 0; i < 5; ++i) EXPECT_EQ(other.Normal(), generator.Normal());
+      EXPECT_EQ(other.NextUint32(), generator.NextUint32());
+    }
+  }
+}
+
+TEST(GeneratorTest, RefusesWhatIsNoState) {
+  EXPECT_THROW(Generator::FromState({}), std::invalid_argument);
+  EXPECT_THROW(Generator::FromState(Tensor::Zeros({6})), std::invalid_argument);
+  const Tensor state = Generator(1).State();
+  state.data<int64_t>()[3] = 5;
+  EXPECT_THAT([&] { Generator::FromState(state); },
+              ThrowsMessage<std::invalid_argument>(HasSubstr("5 words of block 0")));
+}
+
 TEST(GeneratorTest, SeedAndStreamDecide) {
   const auto draw = [](uint64_t seed, uint64_t stream) {
     Generator generator(seed, stream);

@@ -70,7 +70,7 @@ bool Await(std::vector<pid_t> pids) {
 std::optional<MeetingPlace> OwnPlace() {
   if (std::getenv("MASTER_PORT") == nullptr) return std::nullopt;
   prctl(PR_SET_PDEATHSIG, SIGTERM);  // nobody reads what a rank measures when its starter is gone
-  return MeetingPlaceFromEnvironment();
+  return MeetingPlaceFrom(ProcessEnvironment());
 }
 
 bool RunRanks(const std::vector<std::string>& arguments, int num_ranks, bool through_mpirun) {

@@ -28,20 +28,23 @@ void Multiply(const ops::Tensor& tensor, double factor) {
 }  // namespace
 
 CommunicationHook LocalSgd(const LocalSgdOptions& options, CommunicationHook inner) {
-  return
-      [start_step = options.start_step, inner = std::move(inner),
-       steps = std::make_shared<StepCounter>()](ProcessGroup& group, const GradientBucket& bucket) {
-        CheckGradients("local", bucket);
-        if (steps->StepOf(bucket) < start_step) return inner(group, bucket);
-        // A scale of 0 leaves nothing to restore.
-        if (bucket.scale != 0) Multiply(bucket.gradients, 1 / bucket.scale);
-        return DoneWork();
-      };
+  return [start_step = options.start_step, inner = std::move(inner),
+          steps = std::make_shared<StepCounter>(options.first_step)](ProcessGroup& group,
+                                                                     const GradientBucket& bucket) {
+    CheckGradients("local", bucket);
+    if (steps->StepOf(bucket) < start_step) return inner(group, bucket);
+    // A scale of 0 leaves nothing to restore.
+    if (bucket.scale != 0) Multiply(bucket.gradients, 1 / bucket.scale);
+    return DoneWork();
+  };
 }
 
 PeriodicAverager::PeriodicAverager(std::vector<ops::NamedTensor> parameters, ProcessGroup& group,
                                    const PeriodicAveragerOptions& options)
-    : parameters_(std::move(parameters)), group_(group), options_(options) {
+    : parameters_(std::move(parameters)),
+      group_(group),
+      options_(options),
+      num_steps_(options.first_step) {
   if (options.period < 1) {
     throw std::invalid_argument(
         fmt::format("parameters can't be averaged every {} steps", options.period));

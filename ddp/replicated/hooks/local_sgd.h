@@ -30,6 +30,8 @@ struct LocalSgdOptions {
   // Before this step, counted from 0, gradients are added up by the inner hook. Afterwards each
   // rank keeps its own, and their scale is undone.
   int64_t start_step = 0;
+  // The step that comes first: not 0 where a training goes on from a checkpoint.
+  int64_t first_step = 0;
 };
 
 CommunicationHook LocalSgd(const LocalSgdOptions& options = {},
@@ -40,6 +42,8 @@ struct PeriodicAveragerOptions {
   // In so many steps at first nothing is averaged, then in the next one, and in every `period`th
   // from there. At most LocalSgdOptions::start_step, unless some drift is meant.
   int64_t warm_up_steps = 0;
+  // The step that comes first, as above.
+  int64_t first_step = 0;
 };
 
 class PeriodicAverager {
@@ -58,7 +62,7 @@ class PeriodicAverager {
   const std::vector<ops::NamedTensor> parameters_;
   ProcessGroup& group_;
   const PeriodicAveragerOptions options_;
-  int64_t num_steps_ = 0;
+  int64_t num_steps_;
 };
 
 }  // namespace ddp

@@ -131,7 +131,7 @@ struct Round {
 class PowerSgdHook {
  public:
   PowerSgdHook(const PowerSgdOptions& options, CommunicationHook inner)
-      : options_(options), inner_(std::move(inner)) {}
+      : options_(options), inner_(std::move(inner)), steps_(options.first_step) {}
 
   std::shared_ptr<Work> Send(ProcessGroup& group, const GradientBucket& bucket) {
     const bool started = steps_.StepOf(bucket) >= options_.start_step;

@@ -38,6 +38,8 @@ struct PowerSgdOptions {
   // Before this step, counted from 0, buckets go to the inner hook as they are: gradients of the
   // first steps suffer most.
   int64_t start_step = 1000;
+  // The step that comes first: not 0 where a training goes on from a checkpoint.
+  int64_t first_step = 0;
   // A matrix is compressed if that makes it more than so many times smaller.
   double min_compression_rate = 2;
   // Costs the memory of the compressed gradients; without it what is lost is lost.

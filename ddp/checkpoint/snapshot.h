@@ -1,0 +1,25 @@
+// Snapshot: copies of many tensors, taken quickly, in memory that is used again for the next ones.
+#pragma once
+
+#include <cstdint>
+
+#include "ddp/checkpoint/checkpoint.h"
+#include "ops/tensor/tensor.h"
+
+namespace ddp {
+
+class Snapshot {
+ public:
+  // The same checkpoint with copies of its tensors, which are valid until the next call. The
+  // threads of the caller's pool share the work (ops/cpu/thread_pool.h).
+  Checkpoint Take(const Checkpoint& checkpoint);
+
+ private:
+  // At least so much.
+  void Reserve(int64_t num_bytes);
+
+  ops::Memory memory_;
+  int64_t num_bytes_ = 0;
+};
+
+}  // namespace ddp
