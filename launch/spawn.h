@@ -25,12 +25,12 @@ namespace launch {
 
 struct SpawnOptions {
   int num_ranks = 2;
+  // How often all ranks are started again after a failure (agent/restart_policy.h).
+  int max_restarts = 0;
   // Whose word to take for being a rank already; kNone: start ranks whatever is set.
   Launcher launcher = Launcher::kAuto;
   // The ranks that the job must have, whoever started them; 0: any number.
   int expected_world_size = 0;
-  // How often all ranks are started again after a failure (agent/restart_policy.h).
-  int max_restarts = 0;
   // Of the store: how long ranks wait for each other there.
   ddp::Duration timeout = ddp::kDefaultTimeout;
 };

@@ -38,8 +38,8 @@ int main(int argc, char** argv) {
     launch::Train(command_line.train, rank, world_size, store, *signals);
   };
   return launch::Spawn(train, {.num_ranks = command_line.num_ranks,
+                               .max_restarts = command_line.max_restarts,
                                .launcher = command_line.launcher.launcher,
                                .expected_world_size = command_line.launcher.expected_world_size,
-                               .max_restarts = command_line.max_restarts,
                                .timeout = command_line.train.timeout});
 }

@@ -79,7 +79,7 @@ MeetingPlace MeetingPlaceFrom(const Environment& environment) {
       environment);
 }
 
-std::string StoreToken(const std::string& run_id, int64_t restart_count) {
+std::string StoreToken(const std::string& run_id, const std::string& restart_count) {
   return fmt::format("{}.{}", run_id, restart_count);
 }
 
@@ -93,7 +93,7 @@ MeetingPlace WithStoreOfLauncher(MeetingPlace place, const Environment& environm
   place.is_hosted = true;
   const std::optional<std::string> run_id = TextOf(environment, kRunIdVariable);
   const std::optional<std::string> restart_count = TextOf(environment, kRestartCountVariable);
-  if (run_id && restart_count) place.token = fmt::format("{}.{}", *run_id, *restart_count);
+  if (run_id && restart_count) place.token = StoreToken(*run_id, *restart_count);
   return place;
 }
 

@@ -6,7 +6,6 @@
 //   point.Leave(30s);   // rank 0 holds the store until all have left
 #pragma once
 
-#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -35,8 +34,9 @@ struct MeetingPlace {
 inline constexpr char kRunIdVariable[] = "DDP_RUN_ID";
 inline constexpr char kRestartCountVariable[] = "DDP_RESTART_COUNT";
 
-// What opens the launcher's store for the ranks of one generation, and no other.
-std::string StoreToken(const std::string& run_id, int64_t restart_count);
+// What opens the launcher's store for the ranks of one generation, and no other, by the values of
+// these variables.
+std::string StoreToken(const std::string& run_id, const std::string& restart_count);
 
 // Set where the launcher holds the store: at this address, "HOST:PORT".
 inline constexpr char kStoreHostedVariable[] = "DDP_STORE_HOSTED";

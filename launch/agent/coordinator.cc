@@ -162,7 +162,7 @@ std::vector<NodeInfo> Coordinator::Chosen(std::vector<NodeInfo> joined) const {
 }
 
 GroupPlan Coordinator::MakePlan(std::vector<NodeInfo> nodes) {
-  ranks_server_.StartOver(ddp::StoreToken(run_id_, generation_));
+  ranks_server_.StartOver(ddp::StoreToken(run_id_, std::to_string(generation_)));
   return {.nodes = std::move(nodes),
           .max_nodes = options_.max_nodes,
           .restart = static_cast<int>(generation_),

@@ -15,7 +15,7 @@ SoloRendezvous::SoloRendezvous(int num_ranks, const std::string& run_id,
     : num_ranks_(num_ranks), run_id_(run_id), policy_(limits), store_({.host = kHost}) {}
 
 void SoloRendezvous::StartGeneration() {
-  store_.StartOver(ddp::StoreToken(run_id_, policy_.restarts()));
+  store_.StartOver(ddp::StoreToken(run_id_, std::to_string(policy_.restarts())));
   plan_ = Assignment{.restart = policy_.restarts(),
                      .world_size = num_ranks_,
                      .master_addr = kHost,

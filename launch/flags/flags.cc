@@ -113,7 +113,7 @@ const FlagGroups& Groups() {
         "weight_decay", "clip_norm", "schedule", "warmup_steps", "step_size", "accumulate_steps",
         "precision", "average", "on_nonfinite", "seed"}},
       {"Ranks",
-       {"nproc_per_node", "launcher", "expect_world", "max_restarts", "backend", "interface",
+       {"nproc_per_node", "max_restarts", "launcher", "expect_world", "backend", "interface",
         "device", "threads", "bucket_bytes", "hook", "find_unused_parameters", "static_graph",
         "sync_batch_norm", "overlap_optimizer", "timeout", "heartbeat_timeout",
         "flight_record_dir"}},
@@ -252,9 +252,9 @@ CommandLine ParseCommandLine(const std::vector<std::string>& arguments,
   CommandLine command_line;
   command_line.num_ranks =
       NumberFrom(1, 1024, "nproc_per_node", absl::GetFlag(FLAGS_nproc_per_node));
-  command_line.launcher = ReadLauncherFlags();
   command_line.max_restarts =
       NumberFrom(0, 1'000'000, "max_restarts", absl::GetFlag(FLAGS_max_restarts));
+  command_line.launcher = ReadLauncherFlags();
   command_line.train = OptionsFromFlags(environment);
   Validate(command_line.train);
   return command_line;

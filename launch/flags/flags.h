@@ -12,9 +12,9 @@
 namespace launch {
 
 struct CommandLine {
-  int num_ranks = 2;  // --nproc_per_node
-  LauncherFlags launcher;
+  int num_ranks = 2;     // --nproc_per_node
   int max_restarts = 0;  // --max_restarts
+  LauncherFlags launcher;
   TrainOptions train;
 };
 

@@ -52,7 +52,7 @@ class Job {
   Job(int num_nodes, std::string directory)
       : num_nodes_(num_nodes), directory_(std::move(directory)), port_(ddp::FreePort("127.0.0.1")) {
     std::filesystem::create_directories(directory_);
-    for (int node = 0; node < num_nodes_; ++node) Start();
+    for (int node = 0; node < num_nodes_; ++node) Start(node);
   }
 
   int num_nodes() const { return num_nodes_; }
@@ -89,20 +89,21 @@ class Job {
   std::string weights() const { return directory_ + "/weights.safetensors"; }
   std::vector<pid_t> RanksOf(int node) const { return ChildrenOf(agents_[node]->pid()); }
 
-  void Start() { agents_.push_back(std::make_unique<Subprocess>(Command())); }
+  void Start(int node) { agents_.push_back(std::make_unique<Subprocess>(Command(node))); }
 
   // As a scheduler would: the job again where it had one node, else that node.
   void Replace(int node) {
     const bool was_done = agents_[node]->Wait().exit_code == 0;
-    if (!was_done) agents_[node] = std::make_unique<Subprocess>(Command());
+    if (!was_done) agents_[node] = std::make_unique<Subprocess>(Command(node));
   }
 
-  std::vector<std::string> Command() const {
+  std::vector<std::string> Command(int node) const {
     std::vector<std::string> command = {"launch/run", "--max_restarts=3",
                                         fmt::format("--nproc_per_node={}", 4 / num_nodes_)};
     if (num_nodes_ > 1) {
       command.push_back(fmt::format("--nnodes={}", num_nodes_));
       command.push_back(fmt::format("--rendezvous=127.0.0.1:{}", port_));
+      command.push_back(fmt::format("--node_rank={}", node));
     }
     for (const std::string& argument :
          {std::string("launch/train"), std::string("--model=mlp"), std::string("--data=digits"),
