@@ -3,12 +3,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cmath>
 #include <limits>
+#include <span>
 #include <stdexcept>
 #include <vector>
 
 #include "ddp/collectives/testing.h"
+#include "ddp/data/data_loader.h"
 #include "ddp/data/dataset.h"
 #include "ddp/errors.h"
 #include "launch/models/data.h"
@@ -139,6 +142,69 @@ TEST_F(LearnerTest, EvaluationWeighsExamplesNotBatches) {
   EXPECT_DOUBLE_EQ(evaluation.loss, 9);
   EXPECT_FALSE(evaluation.accuracy);
   EXPECT_TRUE(model.training());
+}
+
+// Gives some batches, then none until it is resumed, as a file system that hangs.
+class StallingData : public ddp::Dataset {
+ public:
+  StallingData(const ddp::Dataset& data, int num_batches)
+      : data_(data), num_batches_(num_batches) {}
+  int64_t size() const override { return data_.size(); }
+  ddp::Example Get(int64_t index) const override { return data_.Get(index); }
+  ddp::Batch GetBatch(std::span<const int64_t> indices) const override {
+    if (num_given_++ >= num_batches_) resumed_.wait(false);
+    return data_.GetBatch(indices);
+  }
+  void Resume() {
+    resumed_ = true;
+    resumed_.notify_all();
+  }
+
+ private:
+  const ddp::Dataset& data_;
+  const int num_batches_;
+  mutable std::atomic<int> num_given_ = 0;
+  mutable std::atomic<bool> resumed_ = false;
+};
+
+TEST_F(LearnerTest, AStopIsHeardWhileDataIsAwaited) {
+  TrainOptions options = Options();
+  options.accumulate_steps = 2;
+  const ddp::TensorDataset data = Data(40);
+  StallingData stalling(data, /*num_batches=*/7);
+  Learner learner(options, stalling, *group_);
+  int64_t num_steps = 0;
+  learner.AskToStop();
+  EXPECT_THROW(
+      {
+        for (;; ++num_steps) learner.Step();
+      },
+      ddp::DataStalledError);
+  EXPECT_TRUE(learner.is_between_steps());
+  const ddp::Checkpoint state = learner.State();
+  EXPECT_EQ(state.step, num_steps);
+  EXPECT_EQ(state.samples_in_epoch, num_steps * 2 * 4);
+  EXPECT_EQ(state.counters.at("batches"), num_steps * 2);
+  stalling.Resume();
+
+  // What was saved goes on to where a run that never stalled comes to.
+  Learner resumed(options, data, *group_, &state), undisturbed(options, data, *group_);
+  while (resumed.steps() < 5) resumed.Step();
+  while (undisturbed.steps() < 5) undisturbed.Step();
+  const auto weights = resumed.StateDict(), expected = undisturbed.StateDict();
+  for (size_t i = 0; i < expected.size(); ++i) {
+    EXPECT_EQ(weights[i].tensor.ToVector<float>(), expected[i].tensor.ToVector<float>());
+  }
+}
+
+TEST_F(LearnerTest, AnEvaluationThatIsBrokenOffHasNoResult) {
+  const ddp::TensorDataset data = Data(10);
+  Learner learner(Options(), data, *group_);
+  int num_batches = 0;
+  EXPECT_FALSE(Evaluate(learner.model(), Task::kRegression, data, 4, *group_, ops::DType::kFloat32,
+                        [&] { return ++num_batches == 2; }));
+  EXPECT_EQ(num_batches, 2);
+  EXPECT_TRUE(learner.model().training());
 }
 
 // Several ranks, as threads.
