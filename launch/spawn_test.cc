@@ -116,11 +116,19 @@ TEST(Spawn, TasksOfASlurmStepAreRanks) {
 
 TEST(Spawn, RanksMustKnowWhereToMeet) {
   const ProgramOutput output =
-      RunProgram({"launch/testing/spawn_program", "greet"}, {{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}});
+      RunProgram({"launch/testing/spawn_program", "greet"}, {{"RANK", "0"}, {"WORLD_SIZE", "2"}});
   EXPECT_EQ(output.exit_code, 1);
   EXPECT_EQ(output.err,
-            "rank 0 failed: nobody says where the ranks meet: MPI's variables don't say it; set "
+            "rank 0 failed: nobody says where the ranks meet: MASTER_ADDR is not set; set "
             "MASTER_ADDR and MASTER_PORT\n");
+}
+
+// Ranks under mpirun meet over MPI: launch/mpirun_test.sh.
+TEST(Spawn, AnotherMpisLauncherIsToldFromOurs) {
+  const ProgramOutput output =
+      RunProgram({"launch/testing/spawn_program", "greet"}, {{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}});
+  EXPECT_EQ(output.exit_code, 1);
+  EXPECT_THAT(output.last_error(), testing::StartsWith("rank 0 failed: MPI "));
 }
 
 TEST(Spawn, ABadEnvironmentIsNamed) {

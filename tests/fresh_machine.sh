@@ -79,6 +79,7 @@ copy_checkout() {
 # inside USER COMMAND: runs a shell command in the checkout, in the new machine.
 inside() {
   unshare --mount --propagation=private --pid --fork --kill-child bash -eu -c '
+    mount --bind "$1" "$1" # a root that is no mount point would forbid namespaces inside
     mount -t proc proc "$1/proc"
     mount --rbind /sys "$1/sys"
     mount --rbind /dev "$1/dev"

@@ -4,6 +4,8 @@
 #include <fmt/ranges.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -27,11 +29,12 @@ const CheckpointerOptions& Checked(const CheckpointerOptions& options) {
 }
 
 // Signals are for the program's threads. (SIGXFSZ, of a file that may not grow, would end it: where
-// it is blocked, the write fails instead.)
-void BlockSignals() {
+// it is blocked, the write fails instead.) And where these have no core to spare, they come first.
+void StepBack() {
   sigset_t all;
   sigfillset(&all);
   pthread_sigmask(SIG_BLOCK, &all, nullptr);
+  setpriority(PRIO_PROCESS, gettid(), getpriority(PRIO_PROCESS, gettid()) + 10);
 }
 
 void Write(const CheckpointerOptions& options, const Checkpoint& checkpoint) {
@@ -96,15 +99,25 @@ Checkpoint Checkpointer::Read(Resume resume) {
                                       fmt::join(passed_over_, "; ")));
 }
 
+void Checkpointer::Prepare(const Checkpoint& checkpoint) {
+  // Memory that a save may be reading is left alone.
+  if (group_.rank() != 0 || preparing_.valid() || saving_.valid()) return;
+  preparing_ = std::async(std::launch::async, [this, num_bytes = Snapshot::BytesOf(checkpoint)] {
+    StepBack();
+    snapshot_.Prepare(num_bytes);
+  });
+}
+
 void Checkpointer::Save(const Checkpoint& checkpoint) {
   Checkpoint copy;
   Together(group_, [&] {
     RethrowSaved();
+    if (preparing_.valid()) preparing_.get();
     if (group_.rank() == 0) copy = snapshot_.Take(checkpoint);
   });
   if (group_.rank() != 0) return;
   saving_ = std::async(std::launch::async, [options = options_, copy = std::move(copy)] {
-    BlockSignals();
+    StepBack();
     Write(options, copy);
     return copy.step;
   });

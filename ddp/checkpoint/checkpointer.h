@@ -71,6 +71,9 @@ class Checkpointer {
   // The path of what it loaded; "" for nothing.
   const std::string& loaded_path() const { return loaded_path_; }
 
+  // Takes the memory for saving what is as large as `checkpoint`, in the background: the first Save
+  // holds the training up no longer than others then. Any rank may leave it out.
+  void Prepare(const Checkpoint& checkpoint);
   // Begins to save. The tensors may be changed once it returns; those of other ranks than 0 aren't
   // looked at. Older checkpoints beyond `keep` go once this one is there.
   void Save(const Checkpoint& checkpoint);
@@ -91,6 +94,7 @@ class Checkpointer {
   std::vector<std::string> passed_over_;
   std::string loaded_path_;
   Snapshot snapshot_;
+  std::future<void> preparing_;
   std::future<int64_t> saving_;  // the step
   std::optional<int64_t> saved_step_;
 };

@@ -65,12 +65,23 @@ TEST_F(CheckpointerTest, AllRanksResumeWithWhatRankZeroSaved) {
 
 TEST_F(CheckpointerTest, TensorsMayChangeOnceSaveReturns) {
   Run([&](int rank, Checkpointer& checkpointer) {
-    const Checkpoint checkpoint = CheckpointOf(1, 2'000'000);
+    const Checkpoint checkpoint = CheckpointOf(1, 500'000);
     checkpointer.Save(checkpoint);
     for (const auto& [group, tensors] : checkpoint.tensors) {
       for (const auto& [name, tensor] : tensors) tensor.Fill(rank);
     }
-    ExpectSame(*checkpointer.Load(Resume::kMust), CheckpointOf(1, 2'000'000));
+    ExpectSame(*checkpointer.Load(Resume::kMust), CheckpointOf(1, 500'000));
+  });
+}
+
+TEST_F(CheckpointerTest, PreparingChangesNothingButTheTimeOfTheFirstSave) {
+  Run([&](int rank, Checkpointer& checkpointer) {
+    const Checkpoint checkpoint = CheckpointOf(1, 500'000);
+    checkpointer.Prepare(checkpoint);
+    checkpointer.Save(checkpoint);
+    checkpointer.Prepare(checkpoint);  // what is being saved stays as it is
+    ExpectSame(*checkpointer.Load(Resume::kMust), checkpoint);
+    EXPECT_EQ(checkpointer.saved_step(), rank == 0 ? std::optional<int64_t>(1) : std::nullopt);
   });
 }
 

@@ -18,7 +18,15 @@ int64_t AlignedBytes(const ops::Tensor& tensor) {
   return (tensor.num_bytes() + kAlignment - 1) / kAlignment * kAlignment;
 }
 
-int64_t TotalBytes(const Checkpoint& checkpoint) {
+void Copy(const ops::Tensor& from, std::byte* to) {
+  ops::cpu::ParallelFor(from.num_bytes(), kChunkBytes, [&](int64_t begin, int64_t end) {
+    std::memcpy(to + begin, from.raw_data() + begin, end - begin);
+  });
+}
+
+}  // namespace
+
+int64_t Snapshot::BytesOf(const Checkpoint& checkpoint) {
   int64_t num_bytes = 0;
   for (const auto& [group, tensors] : checkpoint.tensors) {
     for (const auto& [name, tensor] : tensors) {
@@ -33,16 +41,8 @@ int64_t TotalBytes(const Checkpoint& checkpoint) {
   return num_bytes;
 }
 
-void Copy(const ops::Tensor& from, std::byte* to) {
-  ops::cpu::ParallelFor(from.num_bytes(), kChunkBytes, [&](int64_t begin, int64_t end) {
-    std::memcpy(to + begin, from.raw_data() + begin, end - begin);
-  });
-}
-
-}  // namespace
-
 Checkpoint Snapshot::Take(const Checkpoint& checkpoint) {
-  Reserve(TotalBytes(checkpoint));
+  Reserve(BytesOf(checkpoint));
   Checkpoint copy = checkpoint;
   std::byte* next = memory_.get();
   for (auto& [group, tensors] : copy.tensors) {
@@ -55,6 +55,12 @@ Checkpoint Snapshot::Take(const Checkpoint& checkpoint) {
     }
   }
   return copy;
+}
+
+void Snapshot::Prepare(int64_t num_bytes) {
+  constexpr int64_t kPageBytes = 4096;
+  Reserve(num_bytes);
+  for (int64_t i = 0; i < num_bytes_; i += kPageBytes) memory_.get()[i] = std::byte{0};
 }
 
 void Snapshot::Reserve(int64_t num_bytes) {

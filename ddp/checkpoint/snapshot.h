@@ -14,6 +14,13 @@ class Snapshot {
   // threads of the caller's pool share the work (ops/cpu/thread_pool.h).
   Checkpoint Take(const Checkpoint& checkpoint);
 
+  // What Take needs for a checkpoint like this. Throws std::invalid_argument for a tensor that
+  // isn't in CPU memory.
+  static int64_t BytesOf(const Checkpoint& checkpoint);
+  // Takes so much memory from the system, page by page, which costs more than copying does: the
+  // first Take is as quick as the others then.
+  void Prepare(int64_t num_bytes);
+
  private:
   // At least so much.
   void Reserve(int64_t num_bytes);

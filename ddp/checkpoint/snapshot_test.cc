@@ -22,6 +22,7 @@ TEST(Snapshot, KeepsWhatTheTensorsWere) {
 
 TEST(Snapshot, UsesItsMemoryAgain) {
   Snapshot snapshot;
+  snapshot.Prepare(Snapshot::BytesOf(CheckpointOf(1)));
   const auto place = [&](const Checkpoint& checkpoint) {
     return snapshot.Take(checkpoint).Group("model")[0].tensor.raw_data();
   };

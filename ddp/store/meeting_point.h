@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "ddp/duration.h"
 #include "ddp/environment.h"
@@ -20,6 +21,9 @@ namespace ddp {
 struct MeetingPlace {
   std::string host;
   int port = 0;
+  // Where rank 0 holds the store when others have taken `port`; with a token, which tells its store
+  // from theirs.
+  std::vector<int> further_ports = {};
   int rank = 0;
   int world_size = 1;
   bool is_hosted = false;  // the store is there already: rank 0 need not hold it
@@ -37,7 +41,7 @@ std::string StoreToken(const std::string& run_id, const std::string& restart_cou
 // Set where the launcher holds the store: at this address, "HOST:PORT".
 inline constexpr char kStoreHostedVariable[] = "DDP_STORE_HOSTED";
 
-// The same place, but for a store that the launcher holds, if the variable above names one. Throws
+// The same place, but for a store that the launcher holds, if that variable names one. Throws
 // std::invalid_argument when that is no address.
 MeetingPlace WithStoreOfLauncher(MeetingPlace place, const Environment& environment);
 
@@ -47,8 +51,9 @@ MeetingPlace MeetingPlaceFrom(const Environment& environment);
 
 class MeetingPoint {
  public:
-  // Connects, with the store's timeout. Rank 0 takes `server`, or begins one at the place's port;
-  // throws std::system_error when the port is in use, and what TcpStore's constructor throws.
+  // Connects, with the store's timeout. Rank 0 takes `server`, or begins one at the first of the
+  // place's ports that is free; the others look for it there. Throws std::system_error when all
+  // are in use, and what TcpStore's constructor throws.
   MeetingPoint(MeetingPlace place, Duration timeout,
                std::unique_ptr<TcpStoreServer> server = nullptr);
 

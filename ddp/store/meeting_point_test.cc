@@ -4,8 +4,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <map>
 #include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "ddp/errors.h"
+#include "ddp/store/socket.h"
 
 namespace ddp {
 namespace {
@@ -38,11 +45,13 @@ TEST(MeetingPlace, FourVariablesMakeARank) {
   EXPECT_FALSE(place.is_hosted);
 }
 
-TEST(MeetingPlace, ALaunchersStoreIsElsewhere) {
-  const MeetingPlace place = Read(Rank(kStoreHostedVariable, "[::1]:1234"));
-  EXPECT_TRUE(place.is_hosted);
+TEST(MeetingPlace, ALauncherMayHoldTheStore) {
+  const MeetingPlace place = Read(Rank(kStoreHostedVariable, "[::1]:77"));
   EXPECT_EQ(place.host, "::1");
-  EXPECT_EQ(place.port, 1234);
+  EXPECT_EQ(place.port, 77);
+  EXPECT_EQ(place.rank, 1);
+  EXPECT_TRUE(place.is_hosted);
+  EXPECT_THROW(Read(Rank(kStoreHostedVariable, "1")), std::invalid_argument);
 }
 
 TEST(MeetingPlace, AddressesStayAsGiven) {
@@ -101,6 +110,60 @@ INSTANTIATE_TEST_SUITE_P(All, BadVariable,
                                          BadCase{"MASTER_PORT", "http", "1 to 65535"},
                                          BadCase{"MASTER_PORT", "0", "1 to 65535"},
                                          BadCase{"MASTER_PORT", "65536", "1 to 65535"}));
+
+// Two ranks of a job, at `ports`, where others may be already.
+void ExpectMeeting(const std::vector<int>& ports, const std::string& token) {
+  const auto run = [&](int rank) {
+    MeetingPoint point({.host = "127.0.0.1",
+                        .port = ports.front(),
+                        .further_ports = {ports.begin() + 1, ports.end()},
+                        .rank = rank,
+                        .world_size = 2,
+                        .token = token},
+                       std::chrono::seconds(60));
+    const std::string peer = std::to_string(1 - rank);
+    point.store()->Set(std::to_string(rank), token);
+    EXPECT_EQ(point.store()->Get(peer), token);
+    point.Leave(std::chrono::seconds(60));
+  };
+  std::jthread rank_1([&] { run(1); });  // looks for rank 0 before that is there
+  run(0);
+}
+
+TEST(MeetingPoint, RanksPassOverPortsThatOthersHave) {
+  const TcpStoreServer other_job({.host = "127.0.0.1", .token = "job 1"});
+  const FileDescriptor silent = Listen("127.0.0.1", 0);  // accepts, and says nothing
+  const int free_port = FreePort("127.0.0.1");
+  ExpectMeeting({other_job.port(), LocalPort(silent.get()), free_port}, "job 2");
+}
+
+TEST(MeetingPoint, JobsWithTheSamePortsNeverMeet) {
+  const std::vector<int> ports = {FreePort("127.0.0.1"), FreePort("127.0.0.1"),
+                                  FreePort("127.0.0.1")};
+  std::vector<std::jthread> jobs;
+  for (const char* token : {"job 1", "job 2", "job 3"}) {
+    jobs.emplace_back([&, token] { ExpectMeeting(ports, token); });
+  }
+}
+
+TEST(MeetingPoint, WhoIsThereInRankZerosPlaceIsTold) {
+  const TcpStoreServer other_job({.host = "127.0.0.1", .token = "job 1"});
+  const int nobody = FreePort("127.0.0.1");
+  EXPECT_THAT(
+      [&] {
+        MeetingPoint({.host = "127.0.0.1",
+                      .port = other_job.port(),
+                      .further_ports = {nobody},
+                      .rank = 1,
+                      .world_size = 2,
+                      .token = "job 2"},
+                     std::chrono::milliseconds(300));
+      },
+      ThrowsMessage<TimeoutError>(
+          AllOf(HasSubstr("rank 0's store didn't come within 0.3 s"),
+                HasSubstr("no store at " + FormatAddress("127.0.0.1", other_job.port()) + ": "),
+                HasSubstr(FormatAddress("127.0.0.1", nobody)))));
+}
 
 }  // namespace
 }  // namespace ddp

@@ -19,8 +19,8 @@ Duration WithGrace(Duration timeout) {
 
 TcpStore::TcpStore(const std::string& host, int port, const TcpStoreOptions& options)
     : Store(options.timeout), address_{host, port, options.token} {
-  auto connection =
-      std::make_unique<StoreConnection>(ConnectToStore(address_, DeadlineAfter(timeout())));
+  const Deadline deadline = DeadlineAfter(options.connect_timeout.value_or(timeout()));
+  auto connection = std::make_unique<StoreConnection>(ConnectToStore(address_, deadline));
   local_address_ = connection->LocalAddress();
   GiveBack(std::move(connection));
 }

@@ -8,6 +8,7 @@
 
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,8 +19,9 @@
 namespace ddp {
 
 struct TcpStoreOptions {
-  // Limit of each operation, and of the first connection.
+  // Limit of each operation, and of the first connection unless that has its own.
   Duration timeout = kDefaultTimeout;
+  std::optional<Duration> connect_timeout = std::nullopt;
   // The server's must be the same: that of the job, so that two jobs never meet at one store.
   std::string token = "";
 };

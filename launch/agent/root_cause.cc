@@ -11,11 +11,20 @@
 namespace launch {
 namespace {
 
-bool EndedByAgent(const RankEnd& end) {
-  if (end.report) return false;
-  if (!WIFSIGNALED(end.wait_status)) return end.stop_signal != 0;
+bool DiedOfAgentsSignal(const RankEnd& end) {
+  if (!WIFSIGNALED(end.wait_status)) return false;
   const int signal = WTERMSIG(end.wait_status);
   return signal == end.stop_signal || (signal == SIGKILL && end.was_killed);
+}
+
+bool EndedByAgent(const RankEnd& end) {
+  if (end.report) return false;
+  return WIFSIGNALED(end.wait_status) ? DiedOfAgentsSignal(end) : end.stop_signal != 0;
+}
+
+// A rank that has told why it fails was about to exit with 1.
+int ExitCodeOf(const RankEnd& end) {
+  return end.report && DiedOfAgentsSignal(end) ? 1 : ExitCode(end.wait_status);
 }
 
 std::string DescribeEnd(const RankEnd& end) {
@@ -56,7 +65,7 @@ std::optional<Failure> RootCause(const std::vector<RankEnd>& ends) {
     if (cause == nullptr || DistanceFromCause(end) < DistanceFromCause(*cause)) cause = &end;
   }
   if (cause == nullptr) return std::nullopt;
-  const int exit_code = ExitCode(cause->wait_status);
+  const int exit_code = ExitCodeOf(*cause);
   if (const RankEnd* early = PeerThatLeftEarly(*cause, ends)) {
     return Failure{exit_code, early->rank,
                    fmt::format("rank {} left early: rank {} still needed it: {}", early->rank,

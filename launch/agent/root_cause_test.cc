@@ -52,6 +52,13 @@ RankEnd Interrupted(int rank, int ms) {
   return end;
 }
 
+// Its peers were ended for what it had told, and it with them.
+RankEnd ThrewAndStopped(int rank, int ms, const std::string& reason) {
+  RankEnd end = Threw(rank, ms, reason);
+  end.wait_status = end.stop_signal = SIGTERM;
+  return end;
+}
+
 INSTANTIATE_TEST_SUITE_P(
     All, RootCauseTable,
     testing::Values(
@@ -61,6 +68,10 @@ INSTANTIATE_TEST_SUITE_P(
              139,
              "rank 0 failed: killed by signal 11 (Segmentation fault)"},
         Case{"Exception", {Threw(1, 4, "boom"), Stopped(0, SIGTERM, 6)}, 1, "rank 1 failed: boom"},
+        Case{"StoppedWhileItFailed",
+             {ThrewAndStopped(1, 4, "boom"), Stopped(0, SIGTERM, 6)},
+             1,
+             "rank 1 failed: boom"},
         Case{"FirstOfTwo", {Threw(0, 7, "later"), Threw(1, 4, "first")}, 1, "rank 1 failed: first"},
         Case{"ConsequenceSeenFirst",
              {Threw(0, 4, "lost rank 1: connection closed", 1), Ended(1, SIGKILL, 20)},

@@ -11,6 +11,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "ddp/collectives/mpi/mpi_meeting.h"
 #include "ddp/errors.h"
 #include "ddp/store/meeting_point.h"
 #include "launch/agent/report.h"
@@ -28,11 +29,6 @@ int AgentFd() {
   return fd ? std::atoi(fd->c_str()) : -1;
 }
 
-// In one piece.
-void Tell(int agent, const std::string& line) {
-  [[maybe_unused]] const ssize_t written = write(agent, line.data(), line.size());
-}
-
 // Who is told why this rank failed.
 class FailureReporter {
  public:
@@ -48,7 +44,8 @@ class FailureReporter {
       fmt::print(stderr, "rank {} failed: {}\n", rank_, OneLine(reason));
       return;
     }
-    Tell(agent_, Encode({std::chrono::steady_clock::now(), lost_peer, reason}));
+    const std::string line = Encode({std::chrono::steady_clock::now(), lost_peer, reason});
+    [[maybe_unused]] const ssize_t written = write(agent_, line.data(), line.size());
   }
 
  private:
@@ -71,25 +68,28 @@ bool Succeeds(const FailureReporter& reporter, const std::function<void()>& body
   return false;
 }
 
-ddp::MeetingPlace PlaceOf(const Identity& identity) {
-  const auto& [host, ports, host_why, ports_why] = identity.rendezvous;
+ddp::MeetingPoint Meet(const Identity& identity, ddp::Duration timeout) {
+  const auto& [host, ports, host_why, ports_why, token] = identity.rendezvous;
   if (host.empty() || ports.empty()) {
+    if (identity.launcher == Launcher::kMpi) {
+      return ddp::MeetOverMpiWorld(identity.world_size, timeout);
+    }
     throw std::invalid_argument(
         fmt::format("nobody says where the ranks meet: {}; set MASTER_ADDR and MASTER_PORT",
                     host.empty() ? host_why : ports_why));
   }
-  return ddp::WithStoreOfLauncher({.host = host,
-                                   .port = ports.front(),
-                                   .rank = identity.rank,
-                                   .world_size = identity.world_size},
-                                  ProcessEnvironment());
+  return ddp::MeetingPoint(
+      ddp::WithStoreOfLauncher({.host = host,
+                                .port = ports.front(),
+                                .further_ports = {ports.begin() + 1, ports.end()},
+                                .rank = identity.rank,
+                                .world_size = identity.world_size,
+                                .token = token},
+                               ProcessEnvironment()),
+      timeout);
 }
 
 }  // namespace
-
-void ReportProgress(int64_t step) {
-  if (const int agent = AgentFd(); agent >= 0) Tell(agent, EncodeProgress(step));
-}
 
 int RunRank(const Identity& identity, const RankBody& body, ddp::Duration timeout) {
   bool stopped_early = false;
@@ -98,7 +98,7 @@ int RunRank(const Identity& identity, const RankBody& body, ddp::Duration timeou
   const FailureReporter reporter(identity.rank);
   std::optional<ddp::MeetingPoint> meeting_point;
   const bool ok = Succeeds(reporter, [&] {
-    meeting_point.emplace(PlaceOf(identity), timeout);
+    meeting_point.emplace(Meet(identity, timeout));
     try {
       body(identity.rank, identity.world_size, meeting_point->store());
     } catch (const StoppedEarly&) {

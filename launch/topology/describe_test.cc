@@ -27,12 +27,11 @@ TEST(Describe, WarningsAndWhatIsYetUnknown) {
       Describe(IdentityFrom(SurroundingsWith({{"SLURM_JOB_ID", "7"}, {"SLURM_NTASKS", "4"}}))),
       "rank         0 of 1\n"
       "launcher     none\n"
-      "because      SLURM_JOB_ID=7, but the variables of a step's task aren't set: a shell in "
-      "an allocation\n"
+      "because      SLURM_JOB_ID=7, but this process is no task of a step: it began in a shell\n"
       "warning: SLURM_NTASKS=4, but this process is none of the tasks: srun starts them\n");
   EXPECT_THAT(Describe(IdentityFrom(SurroundingsWith({{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}}))),
-              testing::HasSubstr("meets at     yet to be agreed (MPI's variables don't say it)\n"
-                                 "on port      yet to be agreed (MPI's variables don't say it)\n"));
+              testing::HasSubstr("meets at     yet to be agreed (over MPI)\n"
+                                 "on port      yet to be agreed (over MPI)\n"));
 }
 
 TEST(Describe, TheGpuThatARankTakes) {

@@ -63,7 +63,7 @@ TEST(Environments, GiveTheRightIdentities) {
       }
     }
   }
-  EXPECT_EQ(num_sections, 107);
+  EXPECT_EQ(num_sections, 110);
 }
 
 // The ranks of a step agree on ports, and two jobs take different ones.

@@ -49,7 +49,7 @@ std::string Describe(const NamePair& names, const ddp::RankPlace& place) {
 
 Rendezvous RendezvousOf(const Environment& environment, const Identity& identity) {
   Rendezvous rendezvous;
-  rendezvous.host_why = rendezvous.ports_why = "MPI's variables don't say it";
+  rendezvous.host_why = rendezvous.ports_why = "over MPI";
   if (identity.local_world_size == identity.world_size) {
     rendezvous.host = "127.0.0.1";
     rendezvous.host_why = "all ranks are on this machine";

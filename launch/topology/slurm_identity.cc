@@ -180,6 +180,13 @@ void FindPorts(const Surroundings& surroundings, const Step& step, Rendezvous* r
                         surroundings.first_ephemeral_port);
 }
 
+// A job that is put back into the queue keeps its number, and what is left of its first start may
+// still be about.
+std::string Token(const Environment& environment, const Step& step) {
+  return fmt::format("slurm {}.{}.{}", step.job_id, step.id,
+                     TextOf(environment, "SLURM_RESTART_COUNT").value_or("0"));
+}
+
 std::string Explain(const Step& step, const Identity& identity) {
   std::string why = fmt::format("SLURM_PROCID={} of SLURM_STEP_NUM_TASKS={} in step {}.{}",
                                 identity.rank, identity.world_size, step.job_id, step.id);
@@ -201,6 +208,7 @@ std::optional<Identity> SlurmIdentity(const Surroundings& surroundings) {
   ReadLocalPlace(environment, *step, &identity);
   FindRankZero(environment, *step, &identity);
   FindPorts(surroundings, *step, &identity.rendezvous);
+  identity.rendezvous.token = Token(environment, *step);
   PreferMasterAddress(environment, &identity.rendezvous);
   identity.why = Explain(*step, identity);
   const int num_gpus = CountVisibleGpus(environment).value_or(0);
@@ -230,8 +238,7 @@ Identity NoTask(const Environment& environment) {
     return identity;
   }
   identity.why = fmt::format(
-      "SLURM_JOB_ID={}, but the variables of a step's task aren't set: a shell in an allocation",
-      *job);
+      "SLURM_JOB_ID={}, but this process is no task of a step: it began in a shell", *job);
   const std::string num_tasks = TextOf(environment, "SLURM_NTASKS").value_or("1");
   if (num_tasks != "1") {
     identity.warnings.push_back(fmt::format(

@@ -91,7 +91,7 @@ TEST(SlurmStep, ABatchShellIsWarned) {
   const Identity identity = IdentityFrom(
       SurroundingsWith({{"SLURM_JOB_ID", "7"}, {"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "4"}}));
   EXPECT_EQ(InShort(identity), "none 0 of 1");
-  EXPECT_THAT(identity.why, HasSubstr("SLURM_JOB_ID=7, but the variables of a step's task aren't"));
+  EXPECT_THAT(identity.why, HasSubstr("SLURM_JOB_ID=7, but this process is no task of a step"));
   EXPECT_THAT(identity.warnings,
               ElementsAre(AllOf(HasSubstr("SLURM_NTASKS=4"), HasSubstr("srun"))));
   EXPECT_THAT(

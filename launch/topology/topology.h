@@ -44,6 +44,9 @@ struct Rendezvous {
   std::string host;        // rank 0's machine; empty: yet to be agreed
   std::vector<int> ports;  // rank 0 takes the first that it can; none: yet to be agreed
   std::string host_why, ports_why;
+  // What tells this job, and this start of it, from others that might meet there; empty where
+  // nothing does.
+  std::string token;
 };
 
 struct Identity {

@@ -13,7 +13,7 @@
 #include "ddp/replicated/communication_hooks.h"
 #include "launch/models/models.h"
 #include "launch/models/weights.h"
-#include "launch/rank/rank.h"
+#include "launch/rank/report_progress.h"
 #include "launch/text/text.h"
 
 namespace launch {
@@ -133,6 +133,10 @@ void RunCheckpoints::CheckSettings(const ddp::Checkpoint& checkpoint) {
       notes_.push_back(fmt::format("{} was {} before, now {}", name, found->second, now));
     }
   }
+}
+
+void RunCheckpoints::Prepare(const Learner& learner) {
+  if (checkpointer_) checkpointer_->Prepare(learner.State());
 }
 
 bool RunCheckpoints::IsDue(const Learner& learner) const {

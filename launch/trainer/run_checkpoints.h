@@ -9,7 +9,7 @@
 //   }
 //   checkpoints.Finish();
 //
-// All ranks call everything but IsDue together. Without --checkpoint_dir nothing is loaded or due.
+// All ranks call Load, Save and Finish together. Without --checkpoint_dir nothing is loaded or due.
 // Throws ddp::CheckpointError, on all ranks, for what goes wrong with the files.
 #pragma once
 
@@ -38,6 +38,9 @@ class RunCheckpoints {
   // What there is to tell about Load, a line each; the same on all ranks.
   const std::vector<std::string>& notes() const { return notes_; }
 
+  // After the first step, when the optimizer has its states: so that the first Save holds the run
+  // up no longer than others.
+  void Prepare(const Learner& learner);
   // Whether a checkpoint is wanted after the step that was taken last.
   bool IsDue(const Learner& learner) const;
   // Ranks that drift are averaged first.

@@ -22,8 +22,8 @@
 namespace launch {
 namespace {
 
-constexpr int kSaves = 8;
-constexpr int kStepsBetween = 6;  // more than it takes to write
+constexpr int kSaves = 12;
+constexpr int kSteps = 4;  // that take longer than writing
 
 double SecondsOf(const std::function<void()>& body) {
   const auto start = std::chrono::steady_clock::now();
@@ -49,23 +49,30 @@ TrainOptions Options(const std::string& folder) {
   return options;
 }
 
-// Medians, in seconds, of what follows a save: the call, then the steps.
-void Report(Learner& learner, RunCheckpoints& checkpoints, double quiet_step) {
-  std::vector<double> saves, lost;
+// The time of kSteps steps.
+double SecondsOfSteps(Learner& learner) {
+  return SecondsOf([&] {
+    for (int i = 0; i < kSteps; ++i) learner.Step();
+  });
+}
+
+// Steps without a save and steps after one take turns, as the machine may have other work.
+void Measure(Learner& learner, RunCheckpoints& checkpoints) {
+  std::vector<double> saves, quiet, lost;
   for (int i = 0; i < kSaves; ++i) {
+    quiet.push_back(SecondsOfSteps(learner));
     saves.push_back(SecondsOf([&] { checkpoints.Save(learner); }));
-    double steps = 0;
-    for (int j = 0; j < kStepsBetween; ++j) steps += SecondsOf([&] { learner.Step(); });
-    lost.push_back(steps - kStepsBetween * quiet_step);
+    lost.push_back(SecondsOfSteps(learner) - quiet.back());
     checkpoints.Finish();
   }
+  const double quiet_step = Median(quiet) / kSteps;
   const auto part = [&](double seconds) {
     return fmt::format("{:.2f} ms, {:.1f} % of a step", 1e3 * seconds, 100 * seconds / quiet_step);
   };
   fmt::print("a step:              {:.1f} ms\n", 1e3 * quiet_step);
   fmt::print("the first save:      {}\n", part(saves[0]));
   fmt::print("the others:          {} (median)\n", part(Median({saves.begin() + 1, saves.end()})));
-  fmt::print("lost in {} steps:     {} (median)\n", kStepsBetween, part(Median(lost)));
+  fmt::print("lost in {} steps:     {} (median)\n", kSteps, part(Median(lost)));
 }
 
 void Run(const std::string& folder, int num_threads) {
@@ -78,11 +85,11 @@ void Run(const std::string& folder, int num_threads) {
                {.seed = 0, .context = options.gpt.context, .vocab = options.gpt.vocab});
   RunCheckpoints checkpoints(options, data.train->size(), *group);
   Learner learner(options, *data.train, *group);
-  std::vector<double> steps;
-  for (int i = 0; i < 5; ++i) learner.Step();
-  for (int i = 0; i < 40; ++i) steps.push_back(SecondsOf([&] { learner.Step(); }));
+  learner.Step();
+  checkpoints.Prepare(learner);
+  for (int i = 0; i < 4; ++i) learner.Step();
   fmt::print("gpt, {} parameters, {} thread(s)\n", learner.num_parameters(), num_threads);
-  Report(learner, checkpoints, Median(steps));
+  Measure(learner, checkpoints);
 }
 
 }  // namespace

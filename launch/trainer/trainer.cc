@@ -115,6 +115,7 @@ class TrainingRun {
       const double loss = Step(/*with_gradient_norm=*/reports);
       Count(step, loss);
       if (reports) Report(step, loss);
+      if (step == first_step_) checkpoints_.Prepare(learner_);
       if (checkpoints_.IsDue(learner_) || learner_.stop_is_agreed()) {
         checkpoints_.Save(learner_);
         step_start_ = Clock::now();

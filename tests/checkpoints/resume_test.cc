@@ -6,9 +6,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <csignal>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "ddp/checkpoint/checkpoint.h"
@@ -32,12 +34,15 @@ constexpr int64_t kInterrupted = 13;
 
 Arguments Ranks(int num_ranks) { return {fmt::format("--nproc_per_node={}", num_ranks)}; }
 
-// What a run without interruption, which leaves all its checkpoints, ends with.
+Arguments KeptIn(const std::string& folder) {
+  return {"--checkpoint_dir=" + folder, "--keep=100",
+          fmt::format("--checkpoint_every={}", kInterrupted)};
+}
+
+// A run without interruption. Returns the folder with all its checkpoints.
 std::string Straight(const std::string& name, const Arguments& flags) {
   const std::string folder = NewPath(name);
-  const ProgramOutput output =
-      Train(flags + Arguments{"--checkpoint_dir=" + folder, "--keep=100",
-                              fmt::format("--checkpoint_every={}", kInterrupted)});
+  const ProgramOutput output = Train(flags + KeptIn(folder));
   EXPECT_EQ(output.exit_code, 0) << output.err;
   return folder;
 }
@@ -48,9 +53,7 @@ std::string Resumed(const std::string& name, const std::string& straight, const 
   CopyCheckpoint(straight, kInterrupted, folder);
   const std::string summary = NewPath("summary.json");
   const ProgramOutput output =
-      Train(flags + Arguments{"--checkpoint_dir=" + folder, "--keep=100",
-                              fmt::format("--checkpoint_every={}", kInterrupted),
-                              "--summary_json=" + summary});
+      Train(flags + KeptIn(folder) + Arguments{"--summary_json=" + summary});
   EXPECT_EQ(output.exit_code, 0) << output.err;
   EXPECT_THAT(output.out, HasSubstr(fmt::format("goes on from {}/step-00000013: step 13", folder)));
   const auto json = nlohmann::json::parse(Read(summary));
@@ -96,6 +99,23 @@ INSTANTIATE_TEST_SUITE_P(
              {2}}),
     [](const auto& info) { return info.param.name; });
 
+// The same command again, whenever it was killed: before the first checkpoint, between two, near
+// the end.
+TEST(Resuming, GoesOnAfterAKill) {
+  const Arguments flags = kMlp + Ranks(2) + Arguments{"--momentum=0.9", "--log_every=1"};
+  const std::string straight = Straight("straight", flags);
+  for (const size_t num_lines : {4, 18, 30}) {
+    const std::string folder = NewPath("killed");
+    Subprocess run(Arguments{"launch/train"} + flags + KeptIn(folder));
+    run.WaitForLines(num_lines);
+    run.Signal(SIGKILL);
+    run.Wait();
+    const ProgramOutput output = Train(flags + KeptIn(folder));
+    EXPECT_EQ(output.exit_code, 0) << output.err;
+    EXPECT_EQ(ddp::DescribeDifferences(Last(straight), Last(folder)), "") << output.out;
+  }
+}
+
 double LargestDifference(const ddp::Checkpoint& one, const ddp::Checkpoint& other) {
   double largest = 0;
   for (size_t i = 0; i < one.Group("model").size(); ++i) {
@@ -126,6 +146,16 @@ TEST(Resuming, ARunThatIsDoneHasNothingLeftToDo) {
   EXPECT_EQ(again.exit_code, 0) << again.err;
   EXPECT_THAT(again.out, HasSubstr("step-00000030: step 30, epoch 1"));
   EXPECT_THAT(again.out, HasSubstr("done: 0 steps"));
+}
+
+TEST(Resuming, PlannedEpochsAreNotExceeded) {
+  const Arguments flags = {"--model=mlp", "--hidden=16", "--batch_size=500",
+                           "--checkpoint_dir=" + NewPath("epochs")};
+  for (const auto& [epochs, steps] : {std::pair(1, 20), {1, 0}, {2, 20}, {2, 0}, {1, 0}}) {
+    const ProgramOutput output = Train(flags + Arguments{fmt::format("--epochs={}", epochs)});
+    EXPECT_EQ(output.exit_code, 0) << output.err;
+    EXPECT_THAT(output.out, HasSubstr(fmt::format("\ndone: {} steps", steps)));
+  }
 }
 
 TEST(Resuming, ALongerPlanIsFollowed) {

@@ -1,5 +1,6 @@
 #include "ddp/collectives/mpi/mpi_meeting.h"
 
+#include <fmt/format.h>
 #include <mpi.h>
 #include <unistd.h>
 
@@ -78,6 +79,17 @@ MeetingPoint MeetOverMpi(int communicator, Duration timeout) {
   place.host = announcement.text;
   place.port = announcement.port;
   return MeetingPoint(std::move(place), timeout, std::move(server));
+}
+
+MeetingPoint MeetOverMpiWorld(int world_size, Duration timeout) {
+  mpi::Start();
+  if (mpi::WorldSize() != world_size) {
+    throw std::invalid_argument(
+        fmt::format("MPI sees {} ranks, where its launcher's variables say {}: was this started by "
+                    "the mpirun of another MPI?",
+                    mpi::WorldSize(), world_size));
+  }
+  return MeetOverMpi(MPI_Comm_c2f(MPI_COMM_WORLD), timeout);
 }
 
 }  // namespace ddp

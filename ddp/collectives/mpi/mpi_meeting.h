@@ -12,4 +12,9 @@ namespace ddp {
 // this build, what went wrong on rank 0 on every rank.
 MeetingPoint MeetOverMpi(int communicator, Duration timeout);
 
+// The same for all ranks that mpirun started, `world_size` as its variables have it. MPI is started
+// here unless the program did that. Throws std::invalid_argument, too, where MPI sees another
+// number: the mpirun of another MPI than this library's.
+MeetingPoint MeetOverMpiWorld(int world_size, Duration timeout);
+
 }  // namespace ddp
