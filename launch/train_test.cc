@@ -363,6 +363,26 @@ TEST(Train, ADeadRankEndsAll) {
   }
 }
 
+// A rank dies in the midst of training; all start again from the last checkpoint, and come to the
+// weights of a training that nobody disturbed.
+TEST(Train, RanksStartAgainFromTheLastCheckpoint) {
+  const Arguments flags = kSmall + Arguments{"--max_steps=60", "--checkpoint_every=10"};
+  const std::string undisturbed = TempFile("undisturbed"), disturbed = TempFile("disturbed");
+  ASSERT_EQ(Train(flags + Arguments{"--save=" + undisturbed,
+                                    "--checkpoint_dir=" + TempFile("undisturbed.checkpoints")})
+                .exit_code,
+            0);
+  Subprocess run(
+      Command(flags + Arguments{"--save=" + disturbed, "--max_restarts=1", "--log_every=1",
+                                "--checkpoint_dir=" + TempFile("disturbed.checkpoints")}));
+  run.WaitForLines(15);
+  kill(RankPids(run)[1], SIGKILL);
+  const ProgramOutput output = run.Wait();
+  EXPECT_EQ(output.exit_code, 0) << output.err;
+  EXPECT_THAT(output.err, HasSubstr("rank 1 failed: killed by signal 9 (Killed); restart 1 of 1"));
+  EXPECT_TRUE(Read(disturbed) == Read(undisturbed));
+}
+
 TEST(Train, CtrlCEndsAll) {
   const auto run = StartLongRun(2);
   const std::vector<int> pids = RankPids(*run);
