@@ -29,6 +29,11 @@ int AgentFd() {
   return fd ? std::atoi(fd->c_str()) : -1;
 }
 
+// In one piece.
+void Tell(int agent, const std::string& line) {
+  [[maybe_unused]] const ssize_t written = write(agent, line.data(), line.size());
+}
+
 // Who is told why this rank failed.
 class FailureReporter {
  public:
@@ -44,8 +49,7 @@ class FailureReporter {
       fmt::print(stderr, "rank {} failed: {}\n", rank_, OneLine(reason));
       return;
     }
-    const std::string line = Encode({std::chrono::steady_clock::now(), lost_peer, reason});
-    [[maybe_unused]] const ssize_t written = write(agent_, line.data(), line.size());
+    Tell(agent_, Encode({std::chrono::steady_clock::now(), lost_peer, reason}));
   }
 
  private:
@@ -90,6 +94,10 @@ ddp::MeetingPoint Meet(const Identity& identity, ddp::Duration timeout) {
 }
 
 }  // namespace
+
+void ReportProgress(int64_t step) {
+  if (const int agent = AgentFd(); agent >= 0) Tell(agent, EncodeProgress(step));
+}
 
 int RunRank(const Identity& identity, const RankBody& body, ddp::Duration timeout) {
   bool stopped_early = false;

@@ -7,6 +7,7 @@
 // prints one line for the whole job, or to standard error where there is no agent.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <stdexcept>
@@ -26,6 +27,11 @@ class StoppedEarly : public std::runtime_error {
 
 // What a rank does. `store` connects all ranks of the job.
 using RankBody = std::function<void(int rank, int world_size, std::shared_ptr<ddp::Store> store)>;
+
+// Tells the agent, where there is one, that a restart would go on from this step, that of the last
+// checkpoint that is complete: programs that come no further are not started again for ever
+// (agent/restart_policy.h).
+void ReportProgress(int64_t step);
 
 // Runs `body` and returns the process's exit code: 0, kRequeueExitCode, or 1 when it threw.
 // `timeout` is the store's, and limits how long the ranks wait for each other to start.

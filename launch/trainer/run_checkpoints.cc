@@ -13,7 +13,7 @@
 #include "ddp/replicated/communication_hooks.h"
 #include "launch/models/models.h"
 #include "launch/models/weights.h"
-#include "launch/rank/report_progress.h"
+#include "launch/rank/rank.h"
 #include "launch/text/text.h"
 
 namespace launch {
