@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "launch/testing/listener.h"
+#include "launch/testing/ranks.h"
 #include "launch/testing/subprocess.h"
 
 namespace launch {
@@ -71,14 +72,6 @@ void ExpectNear(const std::string& one, const std::string& other) {
   ASSERT_FALSE(a.empty());
   ASSERT_EQ(a.size(), b.size());
   for (size_t i = 0; i < a.size(); ++i) EXPECT_NEAR(a[i], b[i], 1e-5) << "step " << i + 1;
-}
-
-// The ranks of a job, by rank.
-std::vector<int> RankPids(const Subprocess& agent) {
-  std::istringstream children(Read(fmt::format("/proc/{0}/task/{0}/children", agent.pid())));
-  std::vector<int> pids;
-  for (int pid = 0; children >> pid;) pids.push_back(pid);
-  return pids;
 }
 
 TEST(Train, LearnsAndSumsUp) {
@@ -353,7 +346,7 @@ std::unique_ptr<Subprocess> StartLongRun(int num_ranks) {
 TEST(Train, ADeadRankEndsAll) {
   for (const int victim : {0, 1, 2}) {
     const auto run = StartLongRun(3);
-    const std::vector<int> pids = RankPids(*run);
+    const std::vector<pid_t> pids = RanksOf(run->pid());
     ASSERT_EQ(pids.size(), 3u);
     kill(pids[victim], SIGKILL);
     const ProgramOutput output = run->Wait();
@@ -376,7 +369,7 @@ TEST(Train, RanksStartAgainFromTheLastCheckpoint) {
       Command(flags + Arguments{"--save=" + disturbed, "--max_restarts=1", "--log_every=1",
                                 "--checkpoint_dir=" + TempFile("disturbed.checkpoints")}));
   run.WaitForLines(15);
-  kill(RankPids(run)[1], SIGKILL);
+  kill(RanksOf(run.pid())[1], SIGKILL);
   const ProgramOutput output = run.Wait();
   EXPECT_EQ(output.exit_code, 0) << output.err;
   EXPECT_THAT(output.err, HasSubstr("rank 1 failed: killed by signal 9 (Killed); restart 1 of 1"));
@@ -385,7 +378,7 @@ TEST(Train, RanksStartAgainFromTheLastCheckpoint) {
 
 TEST(Train, CtrlCEndsAll) {
   const auto run = StartLongRun(2);
-  const std::vector<int> pids = RankPids(*run);
+  const std::vector<pid_t> pids = RanksOf(run->pid());
   run->Signal(SIGINT);
   const ProgramOutput output = run->Wait();
   EXPECT_EQ(output.exit_code, 130);
@@ -412,7 +405,7 @@ TEST(Train, RanksWriteTheirFlightRecordsOnASignal) {
 
 TEST(Train, NoRankOutlivesTheLauncher) {
   const auto run = StartLongRun(2);
-  const std::vector<int> pids = RankPids(*run);
+  const std::vector<pid_t> pids = RanksOf(run->pid());
   run->Signal(SIGKILL);
   for (const int pid : pids) WaitForEnd(pid);
   EXPECT_EQ(run->Wait().exit_code, 137);

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "ddp/checkpoint/checkpoint.h"
-#include "launch/agent/process_table.h"
+#include "launch/testing/ranks.h"
 #include "launch/testing/subprocess.h"
 #include "tests/checkpoints/runs.h"
 
@@ -29,14 +29,6 @@ using testing::SizeIs;
 const Arguments kLong = {"launch/train",   "--model=mlp",      "--hidden=16",
                          "--data=digits",  "--momentum=0.9",   "--checkpoint_every=0",
                          "--log_every=10", "--max_steps=4000", "--nproc_per_node=3"};
-
-std::vector<pid_t> RanksOf(pid_t agent) {
-  std::vector<pid_t> ranks;
-  for (const pid_t pid : AllProcesses()) {
-    if (ParentOf(pid) == agent) ranks.push_back(pid);
-  }
-  return ranks;
-}
 
 // Whether the process has a handler for the signal.
 bool IsCaught(pid_t pid, int signal) {

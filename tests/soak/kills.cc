@@ -22,7 +22,7 @@
 #include <vector>
 
 #include "ddp/store/socket.h"
-#include "launch/agent/process_table.h"
+#include "launch/testing/ranks.h"
 #include "launch/testing/subprocess.h"
 
 namespace launch {
@@ -38,14 +38,6 @@ std::string Read(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-std::vector<pid_t> ChildrenOf(pid_t parent) {
-  std::vector<pid_t> children;
-  for (const pid_t pid : AllProcesses()) {
-    if (ParentOf(pid) == parent) children.push_back(pid);
-  }
-  return children;
-}
-
 // Four ranks, on one node or two, that train the same model.
 class Job {
  public:
@@ -57,19 +49,19 @@ class Job {
 
   int num_nodes() const { return num_nodes_; }
   void KillRank(int node, int rank) {
-    const std::vector<pid_t> ranks = RanksOf(node);
+    const std::vector<pid_t> ranks = Ranks(node);
     if (!ranks.empty()) kill(ranks[rank % ranks.size()], SIGKILL);
   }
   // All that the node runs is gone soon, without the agent's help.
   void KillAgent(int node) {
-    const std::vector<pid_t> ranks = RanksOf(node);
+    const std::vector<pid_t> ranks = Ranks(node);
     agents_[node]->Signal(SIGKILL);
     for (const pid_t rank : ranks) WaitForEnd(rank);
     Replace(node);
   }
   // All of it at once.
   void KillNode(int node) {
-    const std::vector<pid_t> ranks = RanksOf(node);
+    const std::vector<pid_t> ranks = Ranks(node);
     agents_[node]->Signal(SIGSTOP);
     for (const pid_t rank : ranks) kill(rank, SIGKILL);
     agents_[node]->Signal(SIGKILL);
@@ -87,7 +79,7 @@ class Job {
 
  private:
   std::string weights() const { return directory_ + "/weights.safetensors"; }
-  std::vector<pid_t> RanksOf(int node) const { return ChildrenOf(agents_[node]->pid()); }
+  std::vector<pid_t> Ranks(int node) const { return RanksOf(agents_[node]->pid()); }
 
   void Start(int node) { agents_.push_back(std::make_unique<Subprocess>(Command(node))); }
 
