@@ -264,14 +264,17 @@ void NodeAgent::EndGeneration() {
 }
 
 Verdict NodeAgent::VerdictAfterSignal(const NodeReport& report) const {
+  const auto any = [&](auto what) { return std::ranges::any_of(report.ends, what); };
   const std::optional<Failure> failure = RootCause(report.ends);
   Verdict verdict{128 + *signal_, "stopped by " + DescribeSignal(*signal_)};
   if (failure && failed_before_signal_) {
     verdict = {failure->exit_code, failure->reason, failure->rank};
-  } else if (!failure && std::any_of(report.ends.begin(), report.ends.end(),
-                                     [](auto& end) { return end.asks_for_requeue(); })) {
+  } else if (any([](const RankEnd& end) { return end.report && end.is_own_fault(); })) {
+    // It couldn't save what it has, say.
+    verdict.reason += "; " + failure->reason;
+  } else if (!failure && any([](const RankEnd& end) { return end.asks_for_requeue(); })) {
     verdict.exit_code = kRequeueExitCode;
-    verdict.reason += ", after the ranks had saved what they have";
+    verdict.reason += "; the ranks ask to be started again in a new job";
   }
   verdict.ends = report.ends;
   return verdict;
