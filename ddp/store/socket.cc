@@ -233,6 +233,12 @@ std::string LocalHost(int socket) {
   return host.starts_with(kMapped) ? host.substr(kMapped.size()) : host;
 }
 
+std::string HostName() {
+  char name[256] = "";
+  gethostname(name, sizeof name - 1);
+  return name;
+}
+
 bool IsLoopback(const std::string& host) {
   return host == "localhost" || host == "::1" || host.starts_with("127.");
 }

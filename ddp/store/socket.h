@@ -37,6 +37,9 @@ int LocalPort(int socket);
 // The numeric address of this end.
 std::string LocalHost(int socket);
 
+// This machine's name.
+std::string HostName();
+
 // Whether a name or address is this machine's own, which others can't reach.
 bool IsLoopback(const std::string& host);
 

@@ -1,22 +1,12 @@
 #include "launch/agent/error_file.h"
 
-#include <unistd.h>
-
 #include <ctime>
 #include <nlohmann/json.hpp>
 
 #include "ddp/atomic_file.h"
+#include "ddp/store/socket.h"
 
 namespace launch {
-namespace {
-
-std::string HostName() {
-  char name[256] = "";
-  gethostname(name, sizeof name - 1);
-  return name;
-}
-
-}  // namespace
 
 std::string ErrorFileText(const Verdict& verdict, const std::string& host, int64_t unix_time) {
   nlohmann::ordered_json json = {{"exit_code", verdict.exit_code}, {"reason", verdict.reason}};
@@ -35,7 +25,7 @@ std::string ErrorFileText(const Verdict& verdict, const std::string& host, int64
 }
 
 void WriteErrorFile(const std::string& path, const Verdict& verdict) {
-  ddp::WriteFileAtomically(path, ErrorFileText(verdict, HostName(), std::time(nullptr)));
+  ddp::WriteFileAtomically(path, ErrorFileText(verdict, ddp::HostName(), std::time(nullptr)));
 }
 
 }  // namespace launch

@@ -1,7 +1,6 @@
 #include "launch/agent/store_rendezvous.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -19,12 +18,6 @@ using namespace std::chrono_literals;
 // Nobody may be there yet. While it tries, the agent hears no signals.
 constexpr auto kAttempt = 1s;
 constexpr auto kBetweenAttempts = 100ms;
-
-std::string HostName() {
-  char name[256] = "";
-  gethostname(name, sizeof name - 1);
-  return name;
-}
 
 // Whether this machine has the address.
 bool IsOwn(const std::string& host) {
@@ -45,7 +38,7 @@ StoreRendezvous::StoreRendezvous(const GroupOptions& options, int num_ranks,
       run_id_(run_id),
       limits_(limits),
       address_{options.host, options.port, options.job_id},
-      host_name_(HostName()) {}
+      host_name_(ddp::HostName()) {}
 
 void StoreRendezvous::Join() {
   join_deadline_ = ddp::DeadlineAfter(options_.join_timeout);

@@ -13,6 +13,7 @@
 #include "ddp/store/socket.h"
 #include "launch/flags/parser.h"
 #include "launch/flags/signal_names.h"
+#include "launch/text/text.h"
 
 ABSL_FLAG(int64_t, nproc_per_node, 1, "ranks to start on this node");
 ABSL_FLAG(
@@ -111,11 +112,8 @@ std::optional<int> NodeRank(int max_nodes) {
 std::string OwnAddress() {
   const std::string interface = absl::GetFlag(FLAGS_interface);
   if (interface.empty()) return "";
-  try {
-    return ddp::ChooseInterface(ddp::ListInterfaces(), interface);
-  } catch (const std::invalid_argument& error) {
-    throw std::invalid_argument(fmt::format("--interface={}: {}", interface, error.what()));
-  }
+  return NamingFlag("interface", interface,
+                    [&] { return ddp::ChooseInterface(ddp::ListInterfaces(), interface); });
 }
 
 std::optional<GroupOptions> Group(const std::vector<std::string>& command,
@@ -133,13 +131,10 @@ std::optional<GroupOptions> Group(const std::vector<std::string>& command,
   GroupOptions group;
   group.min_nodes = min_nodes;
   group.max_nodes = max_nodes;
-  try {
-    const ddp::HostAndPort address = ddp::ParseAddress(rendezvous);
-    group.host = address.host;
-    group.port = address.port;
-  } catch (const std::invalid_argument& error) {
-    throw std::invalid_argument(fmt::format("--rendezvous: {}", error.what()));
-  }
+  const ddp::HostAndPort address =
+      NamingFlag("rendezvous", rendezvous, [&] { return ddp::ParseAddress(rendezvous); });
+  group.host = address.host;
+  group.port = address.port;
   group.job_id = JobId(command, environment);
   group.node_rank = NodeRank(max_nodes);
   group.address = OwnAddress();

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <netdb.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <memory>
@@ -38,12 +37,6 @@ std::string AddressTowards(const std::string& host) {
   const FileDescriptor probe(socket(addresses->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   if (connect(probe.get(), addresses->ai_addr, addresses->ai_addrlen) != 0) return "";
   return LocalHost(probe.get());
-}
-
-std::string HostName() {
-  char name[256] = "";
-  gethostname(name, sizeof name - 1);
-  return name;
 }
 
 // The address for all peers where nobody named an interface.
