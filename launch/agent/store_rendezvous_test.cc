@@ -38,7 +38,7 @@ class StoreRendezvousTest : public testing::Test {
   }
 
   void HandleUntil(StoreRendezvous* agent, const std::string& key) {
-    const ddp::Deadline deadline = ddp::DeadlineAfter(60s);
+    const ddp::Deadline deadline = ddp::DeadlineAfter(30s);
     for (; !store_.Check({key}); agent->Handle()) {
       std::vector<pollfd> events;
       for (const int fd : agent->fds()) events.push_back({fd, POLLIN, 0});
@@ -49,7 +49,7 @@ class StoreRendezvousTest : public testing::Test {
   }
 
   ddp::TcpStoreServer server_{{.host = kHost}};
-  ddp::TcpStore store_{kHost, server_.port(), {.timeout = 60s}};
+  ddp::TcpStore store_{kHost, server_.port(), {.timeout = 30s}};
 };
 
 TEST_F(StoreRendezvousTest, OneThatCameWhileThePlanWasMadeAsksForItsPlace) {
