@@ -45,8 +45,8 @@ AgentResult StartRanks(const SpawnOptions& options) {
                    .executable = std::filesystem::read_symlink("/proc/self/exe"),
                    .num_ranks = options.num_ranks,
                    .environment = SingleThreadedLibraries(),
-                   .stop_signal = options.stop_signal,
                    .restarts = {.max_restarts = options.max_restarts},
+                   .stop_signal = options.stop_signal,
                    .error_file = ProcessEnvironment()("DDP_ERROR_FILE").value_or("")});
 }
 

@@ -270,7 +270,7 @@ void DeleteOldCheckpoints(const std::string& directory, const std::string& newes
   paths.erase(paths.begin(), std::ranges::find(paths, newest));
   std::set<int64_t> kept;
   for (const std::string& path : paths) {
-    const int64_t step = ParseName(fs::path(path).filename())->first;
+    const int64_t step = ParseName(fs::path(path).filename().string())->first;
     // One of a step that there is a newer one of was damaged, or is as good.
     if (static_cast<int64_t>(kept.size()) < keep && kept.insert(step).second) continue;
     // First out of the way as a whole: a folder of which half is deleted would look damaged.
