@@ -5,12 +5,13 @@
 #include <gtest/gtest.h>
 
 #include <csignal>
+#include <fstream>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "ddp/store/socket.h"
-#include "launch/testing/listener.h"
 #include "launch/testing/subprocess.h"
 
 namespace launch {
@@ -58,7 +59,7 @@ class Nodes : public testing::Test {
     ddp::ConnectPatiently("127.0.0.1", port_, ddp::DeadlineAfter(std::chrono::seconds(60)));
   }
 
-  const int port_ = FreePort();
+  const int port_ = ddp::FreePort("127.0.0.1");
   std::vector<std::unique_ptr<Subprocess>> agents_;
 };
 
@@ -201,8 +202,11 @@ TEST_F(Nodes, AnAgentThatHangsIsLostAfterItsHeartbeat) {
 
 TEST_F(Nodes, WithoutTheNodeOfTheStoreTheJobEnds) {
   const Arguments flags = {"--nnodes=1:2", "--max_restarts=5"};
+  const std::string error_file = testing::TempDir() + "/error.json";
+  Arguments other_flags = flags;
+  other_flags.push_back("--error_file=" + error_file);
   Subprocess& host = StartHost(flags, kStay);
-  Subprocess& other = Start(flags, kStay);
+  Subprocess& other = Start(other_flags, kStay);
   host.WaitForLines(2);
   const std::vector<int> pids = Pids(other.WaitForLines(2));
   host.Signal(SIGKILL);
@@ -211,6 +215,11 @@ TEST_F(Nodes, WithoutTheNodeOfTheStoreTheJobEnds) {
   EXPECT_THAT(output.last_error(),
               AllOf(HasSubstr("lost the store at 127.0.0.1"), HasSubstr("the job can't go on")));
   for (const int pid : pids) EXPECT_EQ(kill(pid, 0), -1);
+  std::ifstream file(error_file);
+  const auto json = nlohmann::json::parse(file);
+  EXPECT_EQ(json["exit_code"], 1);
+  EXPECT_EQ(json["reason"], output.last_error());
+  EXPECT_EQ(json["ranks"].size(), 2u);
 }
 
 TEST_F(Nodes, ALateNodeIsTakenIn) {

@@ -5,11 +5,11 @@
 //   if (result.exit_code != 0) std::cerr << result.reason << "\n";  // "rank 1 failed: boom"
 //
 // Each rank gets torchrun's variables: RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, NODE_RANK
-// and GROUP_RANK, MASTER_ADDR and MASTER_PORT (a free port of rank 0's node), TORCHELASTIC_RUN_ID
-// and TORCHELASTIC_RESTART_COUNT; and some of ours: DDP_STORE (the address of a store that is there
-// already, which programs of this library meet at), DDP_RUN_ID and DDP_RESTART_COUNT, DDP_AGENT (by
-// which what it starts is known as the agent's) and DDP_REPORT_FD (where to write what report.h
-// describes).
+// and GROUP_RANK, GROUP_WORLD_SIZE (the number of nodes), MASTER_ADDR and MASTER_PORT (a free port
+// of rank 0's node), TORCHELASTIC_RUN_ID and TORCHELASTIC_RESTART_COUNT; and some of ours:
+// DDP_STORE_HOSTED (the address of a store that is there already, which programs of this library
+// meet at), DDP_RUN_ID and DDP_RESTART_COUNT, DDP_AGENT (by which what it starts is known as the
+// agent's) and DDP_REPORT_FD (where to write what report.h describes).
 //
 // The limit of open descriptors (`ulimit -n`) is raised to what so many ranks need, for the agent's
 // process and for theirs.
@@ -37,14 +37,15 @@ namespace launch {
 struct AgentResult {
   // 0: all ranks ended with 0. 75: they ask to be started again in a new job. Otherwise that of the
   // rank that failed first, with 128+n for signal n, or 128+n when the agent itself got signal n
-  // before any rank failed.
+  // before any rank failed. 1 when it is other nodes that the job fails for.
   int exit_code = 0;
   // Empty, or one line: "rank 1 failed: killed by signal 9 (Killed)".
   std::string reason;
 };
 
-// Returns when all ranks have ended. Throws std::invalid_argument for fewer than 1 rank or no
-// command, std::system_error when the ranks can't be started.
+// Returns when all ranks have ended; that other nodes don't come, or are lost, is a result, too.
+// Throws std::invalid_argument for fewer than 1 rank or no command, std::system_error when the
+// ranks can't be started.
 AgentResult RunAgent(const AgentOptions& options);
 
 }  // namespace launch

@@ -111,7 +111,7 @@ TEST(Agent, RanksThatIgnoreSigtermAreKilled) {
 
 // A rank's report, as Encode() writes it. (A shell knows only descriptors below 10 by number.)
 std::string Report(const std::string& text) {
-  return "echo '" + text + "' >/dev/fd/$DDP_REPORT_FD";
+  return "echo \"" + text + "\" >/dev/fd/$DDP_REPORT_FD";
 }
 
 TEST(Agent, ReportsChooseTheRootCause) {
@@ -294,7 +294,16 @@ TEST(Agent, RanksMaySaveOnSigterm) {
   const ProgramOutput output = SignalTo("trap 'sleep 0.1; echo saved; exit 75' TERM", SIGTERM);
   EXPECT_EQ(output.exit_code, 75);
   EXPECT_THAT(output.out_lines(), ElementsAre("ready", "ready", "saved", "saved"));
-  EXPECT_THAT(output.last_error(), HasSubstr("stopped by signal 15 (Terminated), after the ranks"));
+  EXPECT_EQ(output.last_error(),
+            "stopped by signal 15 (Terminated); the ranks ask to be started again in a new job");
+}
+
+TEST(Agent, ARankThatCannotSaveOnSigtermSaysWhy) {
+  const ProgramOutput output =
+      SignalTo("trap 'test $RANK = 0 && exit 75; " + Report("2000 -1 disk full") + "; exit 1' TERM",
+               SIGTERM);
+  EXPECT_EQ(output.exit_code, 143);
+  EXPECT_EQ(output.last_error(), "stopped by signal 15 (Terminated); rank 1 failed: disk full");
 }
 
 TEST(Agent, ARankThatEndsWithZeroOnSigtermIsNotDone) {

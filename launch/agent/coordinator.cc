@@ -18,8 +18,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Between two looks at who has come: rendezvous only, and on the machine of the store.
-constexpr auto kLook = 50ms;
 // For the end of a generation; asked again and again.
 constexpr auto kLongWait = 1h;
 // How long the store stays for agents that haven't heard how the job has ended.
@@ -70,73 +68,73 @@ void Coordinator::Run() {
 Verdict Coordinator::Coordinate() {
   try {
     store_.Set("generation", "0");
-    for (;; ++generation_) {
+    for (;;) {
       nodes_ = Gather();
       Publish(MakePlan(nodes_));
       NoticeWhoHasGone();
-      if (std::optional<Verdict> verdict = Judge(AwaitEnds())) {
-        ++generation_;
-        return *std::move(verdict);
-      }
+      if (std::optional<Verdict> verdict = Judge(AwaitEnds())) return *std::move(verdict);
     }
-  } catch (const std::runtime_error& error) {
+  } catch (const std::exception& error) {
     return {1, error.what(), std::nullopt, policy_.restarts()};
   }
 }
 
+// Whether one has gone is asked only where that decides: nodes may be many.
 std::vector<NodeInfo> Coordinator::Gather() {
   const bool is_first = generation_ == 0;
   const ddp::Duration patience = is_first ? options_.join_timeout : options_.node_wait;
-  ddp::Deadline deadline = ddp::DeadlineAfter(patience);
-  for (size_t num_before = 0;;) {
-    const std::vector<NodeInfo> joined = Joined();
-    if (IsComplete(joined)) return Chosen(joined);
-    const bool is_enough = static_cast<int>(joined.size()) >= options_.min_nodes;
-    if (is_first && is_enough && joined.size() > num_before) {
-      deadline = ddp::DeadlineAfter(options_.node_wait);
-    }
-    num_before = joined.size();
-    if (ddp::TimeLeft(deadline) == ddp::Duration::zero()) {
-      if (is_enough) return Chosen(joined);
+  const ddp::Deadline last = ddp::DeadlineAfter(patience);
+  num_joined_ = 0;
+  joined_.clear();
+  for (ddp::Deadline deadline = last;;) {
+    const bool more_came = AwaitMore(deadline);
+    if (IsComplete() || !more_came) DropWhoHasGone();
+    if (IsComplete() || (!more_came && IsEnough())) return Chosen(joined_);
+    if (more_came && is_first && IsEnough()) deadline = ddp::DeadlineAfter(options_.node_wait);
+    if (more_came) continue;
+    if (ddp::TimeLeft(last) == ddp::Duration::zero()) {
       throw ddp::CollectiveError(fmt::format("{} came within {}, but at least {} must take part{}",
-                                             FormatCount(num_before, "node"),
+                                             FormatCount(joined_.size(), "node"),
                                              ddp::FormatSeconds(patience), options_.min_nodes,
                                              because_.empty() ? "" : ", after this: " + because_));
     }
-    AwaitNextToJoin();
+    deadline = last;
   }
 }
 
-std::vector<NodeInfo> Coordinator::Joined() {
-  for (;;) {
-    const std::string key = GroupKey(generation_, fmt::format("join/{}", joined_.size()));
-    if (!store_.Check({key})) break;
-    joined_.push_back(DecodeNodeInfo(store_.Get(key)));
-  }
-  std::vector<NodeInfo> present;
-  for (const NodeInfo& node : joined_) {
-    const std::string gone = GroupKey(generation_, fmt::format("gone/{}", node.id));
-    if (!store_.Check({gone})) present.push_back(node);
-  }
-  return present;
-}
-
-// Returns when another has joined, or after a while, as one that joined may have gone.
-void Coordinator::AwaitNextToJoin() {
+// Returns when another node has joined, with all that have; false when the deadline came first.
+bool Coordinator::AwaitMore(ddp::Deadline deadline) {
+  const auto next = [this] { return GroupKey(generation_, fmt::format("join/{}", num_joined_)); };
   try {
-    store_.Wait({GroupKey(generation_, fmt::format("join/{}", joined_.size()))}, kLook);
+    store_.Wait({next()}, ddp::TimeLeft(deadline));
   } catch (const ddp::TimeoutError&) {
+    return false;
   }
+  do {
+    joined_.push_back(DecodeNodeInfo(store_.Get(next())));
+    ++num_joined_;
+  } while (store_.Check({next()}));
+  return true;
+}
+
+void Coordinator::DropWhoHasGone() {
+  std::erase_if(joined_, [this](const NodeInfo& node) {
+    return store_.Check({GroupKey(generation_, fmt::format("gone/{}", node.id))});
+  });
 }
 
 // Whether there is nobody to wait for: all that may come have, or those that were there before.
-bool Coordinator::IsComplete(const std::vector<NodeInfo>& joined) const {
+bool Coordinator::IsComplete() const {
   const auto has_joined = [&](const NodeInfo& node) {
-    return std::ranges::count(joined, node.id, &NodeInfo::id) > 0;
+    return std::ranges::count(joined_, node.id, &NodeInfo::id) > 0;
   };
   const bool all_back =
       !must_replace_ && !nodes_.empty() && std::ranges::all_of(nodes_, has_joined);
-  return static_cast<int>(joined.size()) >= options_.max_nodes || all_back;
+  return static_cast<int>(joined_.size()) >= options_.max_nodes || all_back;
+}
+
+bool Coordinator::IsEnough() const {
+  return static_cast<int>(joined_.size()) >= options_.min_nodes;
 }
 
 // Those that were there before keep their order and go first; then who asks for a node rank.
@@ -173,25 +171,29 @@ GroupPlan Coordinator::MakePlan(std::vector<NodeInfo> nodes) {
 }
 
 void Coordinator::Publish(const GroupPlan& plan) {
-  joined_.clear();
   // Of one that joined and went: it is not among the nodes, and ends nothing.
   store_.Delete(GroupKey(generation_, "over"));
   store_.Set("generation", std::to_string(generation_ + 1));
   store_.Set(GroupKey(generation_, "plan"), Encode(plan));
+  ++generation_;
+}
+
+std::string Coordinator::RunningKey(const std::string& name) const {
+  return GroupKey(generation_ - 1, name);
 }
 
 // One may have been lost after it was chosen, and its word that the generation is over deleted.
 void Coordinator::NoticeWhoHasGone() {
   for (const NodeInfo& node : nodes_) {
-    if (!store_.Check({GroupKey(generation_, fmt::format("gone/{}", node.id))})) continue;
-    store_.CompareAndSet(GroupKey(generation_, "over"), "", Encode(Over{node.host + " was lost"}));
+    if (!store_.Check({RunningKey(fmt::format("gone/{}", node.id))})) continue;
+    store_.CompareAndSet(RunningKey("over"), "", Encode(Over{node.host + " was lost"}));
   }
 }
 
 std::vector<NodeEnd> Coordinator::AwaitEnds() {
   std::vector<std::string> keys;
   for (const NodeInfo& node : nodes_) {
-    keys.push_back(GroupKey(generation_, fmt::format("end/{}", node.id)));
+    keys.push_back(RunningKey(fmt::format("end/{}", node.id)));
   }
   for (bool all = false; !all;) {
     try {
@@ -227,17 +229,17 @@ std::optional<Verdict> Coordinator::Judge(const std::vector<NodeEnd>& ends) {
 }
 
 std::optional<Over> Coordinator::WhyOver() {
-  const std::string key = GroupKey(generation_, "over");
+  const std::string key = RunningKey("over");
   return store_.Check({key}) ? std::optional(DecodeOver(store_.Get(key))) : std::nullopt;
 }
 
 void Coordinator::SayGoodbye(const Verdict& verdict) {
-  std::vector<NodeInfo> nodes = Joined();
-  nodes.insert(nodes.end(), nodes_.begin(), nodes_.end());
   job_has_ended_ = true;
   Publish({.verdict = verdict});
+  // Also of those that are long gone: their last word was the same.
+  const int64_t last_id = store_.Add("agents", 0);
   std::vector<std::string> keys;
-  for (const NodeInfo& node : nodes) keys.push_back(fmt::format("bye/{}", node.id));
+  for (int64_t id = 0; id <= last_id; ++id) keys.push_back(fmt::format("bye/{}", id));
   try {
     store_.Wait(keys, kFarewell);
   } catch (const ddp::TimeoutError&) {

@@ -22,6 +22,7 @@
 #include <thread>
 #include <vector>
 
+#include "ddp/duration.h"
 #include "ddp/store/tcp_store.h"
 #include "ddp/store/tcp_store_server.h"
 #include "launch/agent/group_options.h"
@@ -45,14 +46,17 @@ class Coordinator {
  private:
   void Run();
   Verdict Coordinate();
-  // The nodes of the generation by rank. Throws ddp::CollectiveError when too few come.
+  // The nodes of the next generation by rank. Throws ddp::CollectiveError when too few come.
   std::vector<NodeInfo> Gather();
-  std::vector<NodeInfo> Joined();
-  void AwaitNextToJoin();
-  bool IsComplete(const std::vector<NodeInfo>& joined) const;
+  bool AwaitMore(ddp::Deadline deadline);
+  void DropWhoHasGone();
+  bool IsComplete() const;
+  bool IsEnough() const;
   std::vector<NodeInfo> Chosen(std::vector<NodeInfo> joined) const;
   GroupPlan MakePlan(std::vector<NodeInfo> nodes);
+  // Begins the next generation, or ends the job in its place.
   void Publish(const GroupPlan& plan);
+  std::string RunningKey(const std::string& name) const;
   void NoticeWhoHasGone();
   std::vector<NodeEnd> AwaitEnds();
   // How the job ends, or nothing: another generation follows.
@@ -68,8 +72,9 @@ class Coordinator {
   std::atomic<bool> job_has_ended_ = false;
   // The thread's own.
   RestartPolicy policy_;
-  int64_t generation_ = 0;
-  std::vector<NodeInfo> joined_;  // this generation, also those that have gone since
+  int64_t generation_ = 0;        // the next: its plan isn't published yet
+  int64_t num_joined_ = 0;        // that one
+  std::vector<NodeInfo> joined_;  // without those that were found to have gone since
   std::vector<NodeInfo> nodes_;   // of the generation before
   bool must_replace_ = false;     // one of those is gone
   std::string because_;           // why that one ended

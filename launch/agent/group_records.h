@@ -12,12 +12,12 @@ namespace launch {
 
 // An agent that wants to take part.
 struct NodeInfo {
-  int64_t id = 0;    // of the agent, for as long as it lives
-  std::string host;  // its name, for people
-  std::string address;
+  int64_t id = 0;         // of the agent, for as long as it lives
+  std::string host = "";  // its name, for people
+  std::string address = "";
   int free_port = 0;
   int num_ranks = 1;
-  std::optional<int> node_rank;  // that it asks for
+  std::optional<int> node_rank = std::nullopt;  // that it asks for
 };
 
 // A generation: its nodes by rank, or how the job ends.

@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <exception>
 #include <system_error>
 
-#include "ddp/errors.h"
 #include "ddp/store/meeting_point.h"
 #include "launch/agent/guardian.h"
 #include "launch/agent/terminal.h"
@@ -44,7 +44,7 @@ NodeAgent::~NodeAgent() {
 }
 
 Verdict NodeAgent::Run() {
-  rendezvous_->Join();
+  TryToTalk([this] { rendezvous_->Join(); });
   HandleRendezvous();
   while (!verdict_ || MustWrite()) {
     WaitForEvents();
@@ -56,6 +56,17 @@ Verdict NodeAgent::Run() {
     HandleDeadlines();
   }
   return *verdict_;
+}
+
+template <class Talk>
+void NodeAgent::TryToTalk(Talk talk) {
+  if (broken_) return;
+  try {
+    talk();
+  } catch (const std::exception& error) {
+    broken_ = Verdict{1, error.what(), std::nullopt};
+    StopBy(Clock::now(), kFailureGrace);
+  }
 }
 
 // Whoever reads the output may take as long as they like, unless the agent was told to stop.
@@ -72,7 +83,7 @@ void NodeAgent::WaitForEvents() {
   for (const RankProcess& rank : ranks_) {
     for (const int fd : rank.fds()) events.push_back({fd, POLLIN, 0});
   }
-  if (!verdict_) {
+  if (!verdict_ && !broken_) {
     for (const int fd : rendezvous_->fds()) events.push_back({fd, POLLIN, 0});
   }
   if (poll(events.data(), events.size(), MillisecondsToDeadline()) < 0 && errno != EINTR) {
@@ -81,7 +92,7 @@ void NodeAgent::WaitForEvents() {
 }
 
 int NodeAgent::MillisecondsToDeadline() const {
-  TimePoint next = verdict_ ? TimePoint::max() : rendezvous_->next_deadline();
+  TimePoint next = verdict_ || broken_ ? TimePoint::max() : rendezvous_->next_deadline();
   for (const std::optional<TimePoint>& deadline : {terminate_at_, kill_at_, drop_output_at_}) {
     next = std::min(next, deadline.value_or(next));
   }
@@ -116,7 +127,7 @@ void NodeAgent::HandleSignal(const ReceivedSignal& signal) {
   }
   stopping_ = true;
   KillBy(now + options_.grace);
-  rendezvous_->Leave("stopped by " + DescribeSignal(signal.number));
+  TryToTalk([&] { rendezvous_->Leave("stopped by " + DescribeSignal(signal.number)); });
   if (ranks_.empty()) EndGeneration();
 }
 
@@ -128,16 +139,9 @@ bool NodeAgent::HasFailed(int signal_to_all) const {
 }
 
 void NodeAgent::HandleRendezvous() {
-  if (broken_) return;
-  try {
-    rendezvous_->Handle();
-  } catch (const ddp::CollectiveError& error) {
-    broken_ = Verdict{1, error.what(), std::nullopt};
-    StopBy(Clock::now(), kFailureGrace);
-    if (ranks_.empty()) verdict_ = broken_;
-    return;
-  }
-  if (signal_) return;
+  TryToTalk([this] { rendezvous_->Handle(); });
+  if (broken_ && ranks_.empty()) verdict_ = broken_;
+  if (broken_ || signal_) return;
   if (const std::optional<Over> over = rendezvous_->TakeOver(); over && !ranks_.empty()) {
     StopBy(Clock::now(), over->is_failure ? kFailureGrace : options_.grace);
   }
@@ -181,7 +185,9 @@ void NodeAgent::HandleDeadlines() {
       if (!rank.running()) ends.push_back(rank.end());
       rank.Stop(SIGTERM);
     }
-    if (const auto failure = RootCause(ends)) rendezvous_->DeclareOver({failure->reason});
+    if (const auto failure = RootCause(ends)) {
+      TryToTalk([&] { rendezvous_->DeclareOver({failure->reason}); });
+    }
     KillBy(now + grace_);
   }
   if (kill_at_ && now >= *kill_at_) {
@@ -239,30 +245,36 @@ void NodeAgent::EndGeneration() {
   }
   ranks_.clear();
   if (!tree_.End(kTreePatience)) Say("a process that a rank has started can't be killed");
+  TryToTalk([&] {
+    if (const auto failure = RootCause(report.ends)) rendezvous_->DeclareOver({failure->reason});
+    rendezvous_->Finish(report);
+  });
   terminate_at_.reset();
   kill_at_.reset();
   stopping_ = false;
-  if (const auto failure = RootCause(report.ends)) rendezvous_->DeclareOver({failure->reason});
-  rendezvous_->Finish(report);
   if (signal_) {
     verdict_ = VerdictAfterSignal(report);
     drop_output_at_ = Clock::now() + kOutputPatience;
   } else if (broken_) {
     verdict_ = broken_;
+    verdict_->ends = report.ends;
   } else {
     HandleRendezvous();
   }
 }
 
 Verdict NodeAgent::VerdictAfterSignal(const NodeReport& report) const {
+  const auto any = [&](auto what) { return std::ranges::any_of(report.ends, what); };
   const std::optional<Failure> failure = RootCause(report.ends);
   Verdict verdict{128 + *signal_, "stopped by " + DescribeSignal(*signal_)};
   if (failure && failed_before_signal_) {
     verdict = {failure->exit_code, failure->reason, failure->rank};
-  } else if (!failure && std::any_of(report.ends.begin(), report.ends.end(),
-                                     [](auto& end) { return end.asks_for_requeue(); })) {
+  } else if (any([](const RankEnd& end) { return end.report && end.is_own_fault(); })) {
+    // It couldn't save what it has, say.
+    verdict.reason += "; " + failure->reason;
+  } else if (!failure && any([](const RankEnd& end) { return end.asks_for_requeue(); })) {
     verdict.exit_code = kRequeueExitCode;
-    verdict.reason += ", after the ranks had saved what they have";
+    verdict.reason += "; the ranks ask to be started again in a new job";
   }
   verdict.ends = report.ends;
   return verdict;

@@ -28,6 +28,9 @@ class NodeAgent {
   Verdict Run();
 
  private:
+  // Calls `talk` unless the rendezvous is of no more use; an error in it makes it so.
+  template <class Talk>
+  void TryToTalk(Talk talk);
   bool MustWrite() const;
   void WaitForEvents();
   int MillisecondsToDeadline() const;

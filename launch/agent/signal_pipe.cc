@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <ranges>
 #include <stdexcept>
 
 namespace launch {
@@ -45,7 +46,10 @@ SignalPipe::SignalPipe(const std::vector<int>& signals) : pipe_(MakePipe()) {
 }
 
 SignalPipe::~SignalPipe() {
-  for (const auto& [signal, previous] : previous_) sigaction(signal, &previous, nullptr);
+  // Backwards: what came before the second handler of one signal is the first.
+  for (const auto& [signal, previous] : previous_ | std::views::reverse) {
+    sigaction(signal, &previous, nullptr);
+  }
   signal_pipe = -1;
 }
 

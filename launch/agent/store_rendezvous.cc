@@ -180,7 +180,9 @@ void StoreRendezvous::FollowPlan(const std::string& text) {
     SetWill(fmt::format("node {} ({})", assignment->node_rank, host_name_));
     over_watch_.emplace(address_, Key("over"), options_.heartbeat_timeout);
   } else {
+    // It came while the plan was made, or is one too many.
     JoinGeneration(generation_ + 1);
+    AskForAPlaceIn(generation_ - 1);
   }
 }
 
