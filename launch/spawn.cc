@@ -46,6 +46,7 @@ AgentResult StartRanks(const SpawnOptions& options) {
                    .num_ranks = options.num_ranks,
                    .environment = SingleThreadedLibraries(),
                    .restarts = {.max_restarts = options.max_restarts},
+                   .stop_signal = options.stop_signal,
                    .error_file = ProcessEnvironment()("DDP_ERROR_FILE").value_or("")});
 }
 

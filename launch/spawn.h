@@ -17,6 +17,8 @@
 // names it and the reason. Ctrl-C ends all, too, and no rank outlives the launcher.
 #pragma once
 
+#include <csignal>
+
 #include "ddp/duration.h"
 #include "launch/rank/rank.h"
 #include "launch/topology/topology.h"
@@ -27,6 +29,8 @@ struct SpawnOptions {
   int num_ranks = 2;
   // How often all ranks are started again after a failure (agent/restart_policy.h).
   int max_restarts = 0;
+  // Passed on to the ranks when the launcher gets it; what it means is theirs to say.
+  int stop_signal = SIGUSR1;
   // Whose word to take for being a rank already; kNone: start ranks whatever is set.
   Launcher launcher = Launcher::kAuto;
   // The ranks that the job must have, whoever started them; 0: any number.
@@ -36,7 +40,8 @@ struct SpawnOptions {
 };
 
 // Returns the exit code for main: 0 when every rank's was 0; otherwise that of the rank that failed
-// first (1 for an exception, 128+n for signal n).
+// first (1 for an exception, 128+n for signal n); kRequeueExitCode where all that failed did so by
+// StoppedEarly.
 int Spawn(const RankBody& body, const SpawnOptions& options = {});
 
 }  // namespace launch

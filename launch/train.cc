@@ -39,6 +39,7 @@ int main(int argc, char** argv) {
   };
   return launch::Spawn(train, {.num_ranks = command_line.num_ranks,
                                .max_restarts = command_line.max_restarts,
+                               .stop_signal = command_line.train.stop_signal,
                                .launcher = command_line.launcher.launcher,
                                .expected_world_size = command_line.launcher.expected_world_size,
                                .timeout = command_line.train.timeout});

@@ -43,8 +43,8 @@ read_command_line() {
   local i given=
   for i in "${!arguments[@]}"; do
     case ${arguments[i]} in
-      --checkpoint_dir=*) given=${arguments[i]#*=} ;;
-      --checkpoint_dir) given=${arguments[i + 1]:-} ;;
+      --checkpoint_dir=* | -checkpoint_dir=*) given=${arguments[i]#*=} ;;
+      --checkpoint_dir | -checkpoint_dir) given=${arguments[i + 1]:-} ;;
     esac
   done
   if [[ -n $array_index ]]; then

@@ -11,9 +11,10 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <sstream>
+#include <set>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -137,11 +138,11 @@ auto Reading(const std::string& path, Read read) {
 
 std::string ReadText(const std::string& path) {
   std::ifstream file(path);
-  std::ostringstream text;
-  if (!file || !(text << file.rdbuf())) {
+  std::string text{std::istreambuf_iterator<char>(file), {}};
+  if (!file.is_open() || file.bad()) {
     throw std::system_error(errno, std::generic_category(), "can't read " + path);
   }
-  return text.str();
+  return text;
 }
 
 Manifest ReadManifest(const std::string& path) {
@@ -267,9 +268,13 @@ std::vector<std::string> ListCheckpoints(const std::string& directory) {
 void DeleteOldCheckpoints(const std::string& directory, const std::string& newest, int64_t keep) {
   std::vector<std::string> paths = ListCheckpoints(directory);
   paths.erase(paths.begin(), std::ranges::find(paths, newest));
-  // First out of the way as a whole: a folder of which half is deleted would look damaged.
-  for (size_t i = keep; i < paths.size(); ++i) {
-    fs::rename(paths[i], MakeFolder(directory, kDeleted) + "/checkpoint");
+  std::set<int64_t> kept;
+  for (const std::string& path : paths) {
+    const int64_t step = ParseName(fs::path(path).filename().string())->first;
+    // One of a step that there is a newer one of was damaged, or is as good.
+    if (static_cast<int64_t>(kept.size()) < keep && kept.insert(step).second) continue;
+    // First out of the way as a whole: a folder of which half is deleted would look damaged.
+    fs::rename(path, MakeFolder(directory, kDeleted) + "/checkpoint");
   }
   DeleteLeftovers(directory);
 }

@@ -67,9 +67,9 @@ int64_t VerifyCheckpoint(const std::string& path);
 // directory.
 std::vector<std::string> ListCheckpoints(const std::string& directory);
 
-// Deletes checkpoints, but not the `keep` newest of `newest` and older ones, nor those newer than
-// `newest`, which is one of ListCheckpoints; and what killed programs left half written or half
-// deleted. A kill leaves none that is half there. Throws std::system_error with the path.
+// Deletes checkpoints, but not the newest of each of `keep` steps from `newest` down, nor those
+// newer than `newest`, which is one of ListCheckpoints; and what killed programs left half written
+// or half deleted. A kill leaves none that is half there. Throws std::system_error with the path.
 void DeleteOldCheckpoints(const std::string& directory, const std::string& newest, int64_t keep);
 
 }  // namespace ddp

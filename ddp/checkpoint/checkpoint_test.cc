@@ -93,6 +93,15 @@ TEST_F(CheckpointTest, DamageIsFoundAndNamed) {
       "manifest.json: ");
 }
 
+TEST_F(CheckpointTest, AnEmptyFileIsDamageToo) {
+  for (const char* name : {"manifest.json", "state.json", "model.safetensors"}) {
+    const std::string path = Write(1);
+    fs::resize_file(path + "/" + name, 0);
+    EXPECT_THROW(ReadCheckpoint(path), DamagedCheckpoint) << name;
+    fs::remove_all(path);
+  }
+}
+
 TEST_F(CheckpointTest, EveryFlippedBitOfTheManifestIsFoundOrHarmless) {
   const std::string path = Write(1);
   const std::string manifest = path + "/manifest.json";
@@ -113,6 +122,14 @@ TEST_F(CheckpointTest, OldOnesAndLeftoversGo) {
   for (int step = 1; step <= 5; ++step) Write(step);
   DeleteOldCheckpoints(directory_, InDirectory("step-00000004"), /*keep=*/2);
   EXPECT_THAT(Names(), ElementsAre("step-00000003", "step-00000004", "step-00000005"));
+}
+
+// The older one of a step that was saved twice may be damaged: it doesn't count.
+TEST_F(CheckpointTest, WhatIsKeptAreSteps) {
+  for (const int step : {1, 2, 3}) Write(step);
+  const std::string newest = Write(3);
+  DeleteOldCheckpoints(directory_, newest, /*keep=*/2);
+  EXPECT_THAT(ListCheckpoints(directory_), ElementsAre(newest, InDirectory("step-00000002")));
 }
 
 TEST_F(CheckpointTest, WhatCantBeWrittenLeavesNothing) {

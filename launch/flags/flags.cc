@@ -9,6 +9,7 @@
 #include <optional>
 #include <stdexcept>
 
+#include "ddp/store/meeting_point.h"
 #include "launch/flags/parser.h"
 #include "launch/flags/signal_names.h"
 #include "launch/text/text.h"
@@ -192,6 +193,9 @@ TrainOptions OptionsFromFlags(const Environment& environment) {
   options.checkpoint_every = absl::GetFlag(FLAGS_checkpoint_every);
   options.keep = absl::GetFlag(FLAGS_keep);
   options.resume = absl::GetFlag(FLAGS_resume);
+  // Started again by the agent, a run goes on with what it has begun.
+  const std::string restarts = environment(ddp::kRestartCountVariable).value_or("0");
+  if (options.resume == "never" && restarts != "0") options.resume = "auto";
   options.stop_signal = ParseStopSignal(absl::GetFlag(FLAGS_stop_signal));
   options.stop_before_end = absl::ToChronoNanoseconds(absl::GetFlag(FLAGS_stop_before_end));
   options.init_from = FromUsersDirectory(absl::GetFlag(FLAGS_init_from), environment);

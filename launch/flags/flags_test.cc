@@ -57,6 +57,19 @@ TEST_F(Flags, GptHasItsOwnOptimizerAndTheDatasVocabulary) {
   EXPECT_EQ(Parse({"--model=gpt", "--data=tokens:f"}).train.gpt.vocab, 50257);
 }
 
+TEST_F(Flags, WhatWasBegunAnewIsGoneOnWithAfterARestart) {
+  const auto resume = [](const std::string& restarts) {
+    return ParseCommandLine({"--resume=never"},
+                            [&](const std::string& name) {
+                              return name == "DDP_RESTART_COUNT" ? std::optional(restarts)
+                                                                 : std::nullopt;
+                            })
+        .train.resume;
+  };
+  EXPECT_EQ(resume("0"), "never");
+  EXPECT_EQ(resume("2"), "auto");
+}
+
 TEST_F(Flags, ConvNetsFollowOneCycle) {
   EXPECT_EQ(Parse({"--model=convnet"}).train.schedule, "one-cycle");
   EXPECT_EQ(Parse({"--model=convnet", "--schedule=constant"}).train.schedule, "constant");

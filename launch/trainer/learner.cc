@@ -137,6 +137,7 @@ double Learner::Step(bool with_gradient_norm) {
     ops::Backward(Forward(num_batches));
   }
   if (BackwardOverRanks(Forward(num_batches))) {
+    is_between_steps_ = false;
     UpdateWeights(with_gradient_norm);
   } else {
     ++skipped_steps_;

@@ -52,9 +52,9 @@ class Learner {
   // --average=samples; 0 where it has none. Throws ddp::NonFiniteGradientError, on all ranks, with
   // --on_nonfinite=stop.
   double Step(bool with_gradient_norm = false);
-  // False after a Step that threw when it had stepped some parameters already
-  // (--overlap_optimizer). After any other that threw, all is as before that step but for
-  // gradients, and State() may be saved.
+  // False after a Step that threw when it had stepped some parameters already. After any other that
+  // threw, all is as before that step but for gradients and, of batch norm, running statistics that
+  // have seen its batch; State() may be saved.
   bool is_between_steps() const { return is_between_steps_; }
 
   // Asks all ranks to stop; any thread may. The ranks agree on the step: after it,

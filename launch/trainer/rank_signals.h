@@ -50,8 +50,8 @@ class RankSignals {
   RankSignals(const RankSignals&) = delete;
   RankSignals& operator=(const RankSignals&) = delete;
 
-  // What to call, on the thread of signals; null: nothing. When these return, what was set before
-  // isn't running and won't be called.
+  // What to call, on the thread of signals. When these return, what was set before isn't running
+  // and won't be called.
   void OnFlightRecord(std::function<void()> write);
   // Each request calls it, with words for people: "SIGUSR1".
   void OnStop(std::function<void(const std::string& why)> stop);

@@ -123,6 +123,12 @@ void RunCheckpoints::CheckSettings(const ddp::Checkpoint& checkpoint) {
     const auto found = checkpoint.settings.find(name);
     if (found == checkpoint.settings.end() || found->second == now) continue;
     const auto may_change = MayChange().find(name);
+    if (name == kExamples) {
+      throw std::invalid_argument(
+          fmt::format("--checkpoint_dir={}: its run learnt from {} examples, this one's data has "
+                      "{}; give it the same, or choose another folder",
+                      directory_, found->second, now));
+    }
     if (may_change == MayChange().end()) {
       throw std::invalid_argument(fmt::format(
           "--checkpoint_dir={}: its run was told --{}={}, this one --{}={}; tell the same, or "

@@ -77,14 +77,18 @@ ddp::SafetensorsMetadata MetadataOf(const TrainOptions& options) {
   return metadata;
 }
 
+// In the store: rank 0 has saved what the ranks had when one of them gave up.
+constexpr const char* kSavedAlone = "train/saved_alone";
 // How a rank that gives up waiting for data tells the others why, when it was asked to stop.
 constexpr std::string_view kStoppedForData = "asked to stop while it waited for data";
 
 class TrainingRun {
  public:
-  TrainingRun(const TrainOptions& options, ddp::ProcessGroup& group, RankSignals& signals)
+  TrainingRun(const TrainOptions& options, ddp::ProcessGroup& group, ddp::Store& store,
+              RankSignals& signals)
       : options_(options),
         group_(group),
+        store_(store),
         signals_(signals),
         task_(FindModel(options.model).task),
         data_(OpenData(options.data, task_,
@@ -102,7 +106,10 @@ class TrainingRun {
     checkpoint_.reset();
     signals_.OnStop([this](const std::string& why) { AskToStop(why); });
   }
-  ~TrainingRun() { signals_.OnStop(nullptr); }
+  // What comes now comes too late: the run is done, or has failed.
+  ~TrainingRun() {
+    signals_.OnStop([](const std::string&) {});
+  }
 
   Summary Run() {
     Print([&] { return Plan(); });
@@ -177,23 +184,34 @@ class TrainingRun {
   // complete one that another hasn't begun. Ends the process here, as a thread may wait for data
   // that never comes.
   [[noreturn]] void EndAlone() {
-    int exit_code = kRequeueExitCode;
-    if (group_.rank() == 0) {
-      try {
-        checkpoints_.SaveAlone(learner_);
-        Print([&] {
-          return fmt::format(
-              "stopped after step {}/{}, without the other ranks; another run can "
-              "go on",
-              learner_.steps(), learner_.total_steps());
-        });
-      } catch (const std::exception& error) {
-        fmt::print(stderr, "rank 0: stopped, but the last steps are lost: {}\n", error.what());
-        exit_code = 1;
-      }
-    }
+    const int exit_code = group_.rank() == 0 ? SaveAlone() : AwaitRankZero();
     std::fflush(nullptr);
     _exit(exit_code);
+  }
+
+  int SaveAlone() {
+    try {
+      checkpoints_.SaveAlone(learner_);
+      Print([&] {
+        return fmt::format("stopped after step {}/{}, in the midst of one; another run can go on",
+                           learner_.steps(), learner_.total_steps());
+      });
+      store_.Set(kSavedAlone, "");
+      return kRequeueExitCode;
+    } catch (const std::exception& error) {
+      fmt::print(stderr, "rank 0: stopped, but the last steps are lost: {}\n", error.what());
+      return 1;
+    }
+  }
+
+  // Schedulers end all ranks when the first has ended.
+  int AwaitRankZero() {
+    try {
+      store_.Wait({kSavedAlone}, options_.timeout);
+    } catch (const std::exception&) {
+      // Rank 0 is gone, and the store with it: it has saved, or has said why it can't.
+    }
+    return kRequeueExitCode;
   }
 
   std::string Plan() const {
@@ -361,6 +379,7 @@ class TrainingRun {
 
   const TrainOptions& options_;
   ddp::ProcessGroup& group_;
+  ddp::Store& store_;
   RankSignals& signals_;
   std::atomic<bool> is_asked_to_stop_ = false;
   const Task task_;
@@ -419,7 +438,7 @@ Summary Train(const TrainOptions& options, int rank, int world_size,
       ddp::CheckWritable(options.summary_json);
       ddp::CheckWritable(options.losses);
     }
-    return TrainingRun(options, *group, signals).Run();
+    return TrainingRun(options, *group, *store, signals).Run();
   } catch (const StoppedEarly&) {
     throw;
   } catch (const std::exception& e) {

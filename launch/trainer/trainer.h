@@ -27,7 +27,8 @@ namespace launch {
 // Returns when all ranks are done. Rank 0 prints progress and writes the files that `options` ask
 // for. Throws what went wrong; the other ranks then fail with the reason. Throws StoppedEarly
 // (launch/rank/rank.h), on all ranks, where `signals` have asked one of them to stop: a checkpoint
-// has been written.
+// has been written. Where a rank waits for data in vain then, all end their process here, with
+// kRequeueExitCode: the thread that reads the data can't be ended otherwise.
 Summary Train(const TrainOptions& options, int rank, int world_size,
               const std::shared_ptr<ddp::Store>& store, RankSignals& signals);
 

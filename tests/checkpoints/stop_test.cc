@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "ddp/checkpoint/checkpoint.h"
+#include "ddp/store/socket.h"
 #include "launch/testing/ranks.h"
 #include "launch/testing/subprocess.h"
 #include "tests/checkpoints/runs.h"
@@ -97,8 +98,8 @@ TEST(Stop, TheEndOfTheJobIsNotAwaited) {
   const std::string folder = NewPath("stopped");
   const ProgramOutput output =
       RunProgram(kLong + Arguments{"--max_steps=1000000", "--checkpoint_dir=" + folder,
-                                   "--stop_before_end=58s"},
-                 {{"SLURM_JOB_END_TIME", std::to_string(std::time(nullptr) + 60)}});
+                                   "--stop_before_end=110s"},
+                 {{"SLURM_JOB_END_TIME", std::to_string(std::time(nullptr) + 120)}});
   EXPECT_EQ(output.exit_code, 75) << output.err;
   EXPECT_THAT(output.err, HasSubstr("asked to stop by the end of the time for this job"));
   EXPECT_GT(StoppedAt(folder), 0);
@@ -122,9 +123,10 @@ TEST(Stop, AnEvaluationIsBrokenOff) {
 // Of two ranks, one that waits for the other.
 TEST(Stop, NothingIsSavedBeforeTrainingBegins) {
   const std::string folder = NewPath("stopped");
+  const std::string port = std::to_string(ddp::FreePort("127.0.0.1"));
   Subprocess rank(
       kLong + Arguments{"--checkpoint_dir=" + folder},
-      {{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "127.0.0.1"}, {"MASTER_PORT", "9"}});
+      {{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "127.0.0.1"}, {"MASTER_PORT", port}});
   // It has handlers as soon as it has read its flags.
   while (!IsCaught(rank.pid(), SIGUSR1)) {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));

@@ -90,7 +90,7 @@ class Job {
   }
 
   std::vector<std::string> Command(int node) const {
-    std::vector<std::string> command = {"launch/run", "--max_restarts=3",
+    std::vector<std::string> command = {"launch/run", "--max_restarts=3", "--node_wait=60s",
                                         fmt::format("--nproc_per_node={}", 4 / num_nodes_)};
     if (num_nodes_ > 1) {
       command.push_back(fmt::format("--nnodes={}", num_nodes_));
