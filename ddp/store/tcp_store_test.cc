@@ -131,9 +131,9 @@ TEST(TcpStoreTest, GivesUpAtTheDeadlineAndNamesTheAddress) {
   const FileDescriptor reserved = ReservePort();
   const int port = LocalPort(reserved.get());
   const auto start = Clock::now();
-  EXPECT_THAT(
-      MessageOf<TimeoutError>([&] { TcpStore("127.0.0.1", port, {.timeout = 60ms}); }),
-      AllOf(HasSubstr(fmt::format("127.0.0.1:{}", port)), HasSubstr("0.06"), HasSubstr("refused")));
+  EXPECT_THAT(MessageOf<TimeoutError>([&] { TcpStore("127.0.0.1", port, {.timeout = 60ms}); }),
+              AllOf(HasSubstr(fmt::format("127.0.0.1:{}", port)), HasSubstr("gave up after 0."),
+                    HasSubstr("refused")));
   EXPECT_GE(Clock::now() - start, 60ms);
 }
 
