@@ -106,7 +106,7 @@ TEST(Jobs, AKilledTaskFailsTheJobWithItsCode) {
   std::smatch pid;
   const std::string line = job.AwaitLine("3: rank 3 of 4 on node2");
   ASSERT_TRUE(std::regex_search(line, pid, std::regex("with pid (\\d+)")));
-  Host("on", "node2", {"kill", "-KILL", pid[1]});
+  Host("on", "node2", {"sh", "-c", "kill -KILL " + pid.str(1)});
   EXPECT_EQ(job.AwaitEnd(), "FAILED 137:0");
   EXPECT_THAT(job.Log(), HasSubstr("ddp_job: task 3 failed first, with exit code 137\n"));
 }
