@@ -133,6 +133,10 @@ std::optional<GroupOptions> Group(const std::vector<std::string>& command,
   group.max_nodes = max_nodes;
   const ddp::HostAndPort address =
       NamingFlag("rendezvous", rendezvous, [&] { return ddp::ParseAddress(rendezvous); });
+  if (address.port == 0) {
+    throw std::invalid_argument(
+        fmt::format("--rendezvous={}: expected a port from 1, the same on all nodes", rendezvous));
+  }
   group.host = address.host;
   group.port = address.port;
   group.job_id = JobId(command, environment);

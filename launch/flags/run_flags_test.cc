@@ -71,6 +71,7 @@ TEST_F(RunFlags, NodesMeetSomewhere) {
 TEST_F(RunFlags, BadNodesAreTold) {
   EXPECT_THAT(Error({"--interface=none", "--rendezvous=a:1", "x"}),
               AllOf(HasSubstr("--interface=none: "), HasSubstr("there are "), HasSubstr("lo")));
+  EXPECT_THAT(Error({"--rendezvous=a:0", "x"}), HasSubstr("--rendezvous=a:0: expected a port"));
   EXPECT_THAT(Error({"--nnodes=2", "x"}), HasSubstr("--rendezvous=HOST:PORT"));
   for (const std::string nnodes : {"0", "2:1", "1:2:3", "x", "", "1,2", ":2"}) {
     EXPECT_THAT(Error({"--nnodes=" + nnodes, "--rendezvous=a:1", "x"}),

@@ -118,26 +118,31 @@ void RunCheckpoints::NoteWhatIsLost() {
   }
 }
 
+// What follows from the model isn't worth a word where the model is another one.
 void RunCheckpoints::CheckSettings(const ddp::Checkpoint& checkpoint) {
-  for (const auto& [name, now] : settings_) {
-    const auto found = checkpoint.settings.find(name);
-    if (found == checkpoint.settings.end() || found->second == now) continue;
-    const auto may_change = MayChange().find(name);
-    if (name == kExamples) {
-      throw std::invalid_argument(
-          fmt::format("--checkpoint_dir={}: its run learnt from {} examples, this one's data has "
-                      "{}; give it the same, or choose another folder",
-                      directory_, found->second, now));
-    }
-    if (may_change == MayChange().end()) {
-      throw std::invalid_argument(fmt::format(
-          "--checkpoint_dir={}: its run was told --{}={}, this one --{}={}; tell the same, or "
-          "choose another folder",
-          directory_, name, found->second, name, now));
-    }
-    if (may_change->second) {
-      notes_.push_back(fmt::format("{} was {} before, now {}", name, found->second, now));
-    }
+  CheckSetting("model", checkpoint);
+  for (const auto& [name, now] : settings_) CheckSetting(name, checkpoint);
+}
+
+void RunCheckpoints::CheckSetting(const std::string& name, const ddp::Checkpoint& checkpoint) {
+  const auto found = checkpoint.settings.find(name);
+  const std::string& now = settings_.at(name);
+  if (found == checkpoint.settings.end() || found->second == now) return;
+  if (name == kExamples) {
+    throw std::invalid_argument(
+        fmt::format("--checkpoint_dir={}: its run learnt from {} examples, this one's data has "
+                    "{}; give it the same, or choose another folder",
+                    directory_, found->second, now));
+  }
+  const auto may_change = MayChange().find(name);
+  if (may_change == MayChange().end()) {
+    throw std::invalid_argument(fmt::format(
+        "--checkpoint_dir={}: its run was told --{}={}, this one --{}={}; tell the same, or "
+        "choose another folder",
+        directory_, name, found->second, name, now));
+  }
+  if (may_change->second) {
+    notes_.push_back(fmt::format("{} was {} before, now {}", name, found->second, now));
   }
 }
 

@@ -58,6 +58,7 @@ class RunCheckpoints {
   ddp::Checkpoint CheckpointOf(const Learner& learner) const;
   void ReportProgress();
   void CheckSettings(const ddp::Checkpoint& checkpoint);
+  void CheckSetting(const std::string& name, const ddp::Checkpoint& checkpoint);
   void NoteWhatIsLost();
 
   const std::string directory_;
