@@ -11,7 +11,6 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
@@ -138,7 +137,9 @@ auto Reading(const std::string& path, Read read) {
 
 std::string ReadText(const std::string& path) {
   std::ifstream file(path);
-  std::string text{std::istreambuf_iterator<char>(file), {}};
+  std::string text;
+  char piece[4096];
+  while (file.read(piece, sizeof piece), file.gcount() > 0) text.append(piece, file.gcount());
   if (!file.is_open() || file.bad()) {
     throw std::system_error(errno, std::generic_category(), "can't read " + path);
   }

@@ -14,9 +14,14 @@ struct CloseDirectory {
   void operator()(DIR* directory) const { closedir(directory); }
 };
 
+// Nothing where the process has gone, perhaps in the midst of reading: then read() notes an error,
+// which an iterator over the buffer would throw.
 std::string Read(pid_t pid, const char* name) {
   std::ifstream file("/proc/" + std::to_string(pid) + "/" + name);
-  return {std::istreambuf_iterator<char>(file), {}};
+  std::string text;
+  char piece[4096];
+  while (file.read(piece, sizeof piece), file.gcount() > 0) text.append(piece, file.gcount());
+  return text;
 }
 
 }  // namespace
